@@ -1,4 +1,8 @@
-"""A search for an order of training, batches and weights that contradict a certificate; random orders."""
+"""A search for an order of training that contradicts an any-order certificate, and runs in random orders.
+
+A "pull" is minus the derivative of the loss by an output; for squares it is the residual. A model is "on a kink" where
+a pre-activation w_r.x_i is 0. W* are the fitting weights of the theorem in `ntkfl.any_order`.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +20,7 @@ from ntkfl.problem import Problem, Weights
 from ntkfl.rounding import LONG, LONG_EPS
 
 Aim = Literal["random", "distance", "residual", "probe"]
-SAFETY = 1e-9  # share of the largest step 2 that is left to rounding
+SAFETY = 1e-9  # the largest allowed step is 2 in the theorem's condition; this share of it is left as room for rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +47,10 @@ class Network:
         self._last: tuple[np.ndarray, np.ndarray] = self.start, self.x @ self.start.T
 
     def inner(self, w: np.ndarray) -> np.ndarray:
-        """x w^T of all samples, (n, m). It is kept for the last W, where many batches begin; W must not be changed."""
+        """The pre-activations x w^T of all samples, (n, m).
+
+        They are cached for the last W, since many batches begin at the same W. So the array W must not be changed.
+        """
         last = self._last
         if last[0] is not w:
             last = self._last = w, self.x @ w.T
@@ -54,15 +61,19 @@ class Network:
         return np.maximum(x @ w.T, 0) @ self.readout.T
 
     def pull(self, w: np.ndarray, samples: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """-l', minus the derivative of the loss, of these samples, (k, C); for squares the residual.
+        """-l', minus the derivative of the loss by the outputs, at these samples, (k, C); for squares this is the
+        residual.
 
-        `shift` is added to the outputs.
+        The attribute `shift` is added to the outputs before.
         """
         outputs = np.maximum(self.inner(w)[samples], 0) @ self.readout.T
         return -self.loss.slope(outputs + self.shift, self.y[samples])
 
     def longest(self, w: np.ndarray, samples: np.ndarray, shape: np.ndarray) -> float:
-        """The largest factor t with |E J J' E| <= 2, E = diag(sqrt(t shape_i)), J the gradients; in float64."""
+        """The largest factor t with |E J J' E| <= 2, computed in float64.
+
+        Here E = diag(sqrt(t shape_i)), and J has the gradients of the outputs.
+        """
         x, readout, root = self.x[samples].astype(float), self.readout.astype(float), np.sqrt(shape)
         on = ((self.inner(w)[samples] >= 0)[:, None, :] * readout).reshape(-1, len(w))  # (k C, m)
         pairs = (on @ on.T).reshape(len(samples), len(readout), len(samples), -1)
@@ -71,7 +82,7 @@ class Network:
         return float(2 / norm) if norm > 0 else np.inf
 
     def step(self, w: np.ndarray, batch: Batch) -> tuple[np.ndarray, np.floating]:
-        """The weights W+ after the step, and sum_B eta_i |r_i|^2, r the pulls."""
+        """The weights W+ after the step, and sum_B eta_i |r_i|^2, where r_i is the pull of sample i."""
         residual = self.pull(w, batch.samples)
         pull = batch.steps.astype(LONG)[:, None] * residual  # (k, C)
         on = self.inner(w)[batch.samples] >= 0  # (k, m)
@@ -80,7 +91,9 @@ class Network:
 
 
 def batches(network: Network, w: np.ndarray, rng: np.random.Generator, eps: float, count: int) -> Iterator[Batch]:
-    """Random batches with equal or unequal weights; each step is the longest that W's patterns allow, or shorter."""
+    """Random batches with equal or unequal weights; each step has the largest size that the theorem allows for the
+    patterns of W, or a smaller size.
+    """
     n = len(network.x)
     for _ in range(count):
         samples = np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False))
@@ -91,7 +104,9 @@ def batches(network: Network, w: np.ndarray, rng: np.random.Generator, eps: floa
 
 
 def allowed(network: Network, w: np.ndarray, samples: np.ndarray, shape: np.ndarray, share: float) -> Batch | None:
-    """These samples with weights of these ratios, at a share of the longest step; None if all gradients are 0."""
+    """A batch of these samples, whose weights have these ratios and give this share of the longest step; None if all
+    gradients are 0.
+    """
     longest = network.longest(w, samples, shape)
     return Batch(samples, share * (1 - SAFETY) * longest * shape) if np.isfinite(longest) else None
 
@@ -101,7 +116,8 @@ class OrderedRun:
     """The record of a run: values after each of T steps."""
 
     distance: np.ndarray  # |W - W*|, (T+1,)
-    spent: np.ndarray  # eps sum eta_i |r_i|^2 so far, (T+1,); a step of a model in a mean has the model's weight
+    # the sum of eps eta_i |r_i|^2 so far, (T+1,); a step of a model is multiplied by the model's weight in the mean
+    spent: np.ndarray
     residual: np.ndarray  # |r|, (T+1,)
     outputs: np.ndarray  # outputs on the probes, (T+1, k, C)
     weights: np.ndarray  # the last W
@@ -124,9 +140,9 @@ def run_in_order(
 ) -> OrderedRun:
     """Train on from these weights; every fifth step is a mean of three models that have each made three steps.
 
-    The aim "random" takes a random batch. The other aims draw `tries` random batches and take the one that makes |W -
-    W*|, |r|, or the change of the outputs on the probes largest. `longer` and `server` multiply the steps and the
-    server's step on the mean; above 1 they break the theorem's rules.
+    With the aim "random" each batch is random. With the other aims `tries` random batches are drawn, and the one is
+    taken that makes |W - W*|, |r|, or the change of the outputs on the probes largest. `longer` multiplies the clients'
+    step sizes, and `server` is the server's step on the mean. Values above 1 are outside the theorem's conditions.
     """
     network, rng = Network(problem, weights, loss), np.random.default_rng(seed)
     probe = np.zeros((0, problem.d), LONG) if probes is None else np.asarray(probes).astype(LONG)
@@ -173,17 +189,21 @@ def run_in_order(
 
 Claim = Literal["distance", "residual"]
 Score = Callable[[np.ndarray], float]
-Choice = tuple[np.ndarray, np.ndarray, float]  # samples, the ratios of their weights, the share of the longest step
+# a choice of a batch: its samples, the ratios of their weights, and the step as a share of the longest step
+Choice = tuple[np.ndarray, np.ndarray, float]
 DEPTH = 30  # rounds of one run
-DRAWN, CLIMBED = 6, 6  # batches drawn for a step, and changes tried to the best of them
-MODELS = 3  # models in a mean
-NEAREST = 10  # kinks that a run may aim at
+DRAWN, CLIMBED = 6, 6  # number of batches drawn for a step, and number of changes to the best batch that are tried
+MODELS = 3  # number of models in a mean
+NEAREST = 10  # number of kinks, nearest first, that a run may try to cross
 ABOVE_ROUNDING = 1e6  # a ratio of two distances is trusted if the smaller one is this many times its rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Models from the same start, each with its steps, and their mean; a round that is a plain step has one model."""
+    """One round: models that start from the same weights and make their own steps, and the weights of their mean.
+
+    A round that is a plain step has one model.
+    """
 
     shares: Float[np.ndarray, " k"]
     models: tuple[tuple[Batch, ...], ...]
@@ -194,13 +214,13 @@ class Attack:
     """The result of a search.
 
     Args:
-        broken: how the last round of `order` contradicts the theorem: it raises |W - W*|, or takes |y - f(W)| above |a|
-            |X| D. None: nothing was found.
+        broken: how the last round of `order` contradicts the theorem: it increases |W - W*|, or makes |y - f(W)| larger
+            than |a| |X| D. None if nothing was found.
         order: the rounds, from the checkpoint on; empty if nothing was found.
-        before: |W - W*| before the last round, or the most that |y - f(W)| may be.
+        before: |W - W*| before the last round, or the largest value of |y - f(W)| that the theorem allows.
         after: |W - W*| after the last round, or the value of |y - f(W)|.
         trials: number of steps tried.
-        kept: the largest |W+ - W*| / |W - W*| among the steps that contradict nothing.
+        kept: the largest |W+ - W*| / |W - W*| among the steps that do not contradict the theorem.
     """
 
     broken: Claim | None
@@ -229,19 +249,20 @@ class Attack:
 def attack_any_order(
     certificate: AnyOrderCertificate, *, trials: int = 2000, seed: int = 0, longer: float = 1.0, server: float = 1.0
 ) -> Attack:
-    """Look for an order of training that breaks what the theorem of `ntkfl.any_order` promises.
+    """Search for an order of training that contradicts the theorem of `ntkfl.any_order`.
 
-    Every run starts at the checkpoint. In its first rounds one neuron is pushed over a kink that W* has not crossed, or
-    |W - W*| or |y - f| is raised; its later rounds raise |W - W*|. Batches and their weights are drawn, and the best
-    draw is changed as long as that helps. A step's weights are the largest that the patterns allow, or smaller. Where
-    the network is not certified, W* is the point for which no pair of a neuron and a sample is held at w*_r.x_i = 0.
+    Every run starts at the checkpoint. In its first rounds the search tries to push one neuron over a kink to the side
+    opposite to W*, or to increase |W - W*| or |y - f|. In the later rounds it tries to increase |W - W*|. Batches and
+    their weights are drawn at random, and the best draw is changed as long as that helps. The weights of a step are the
+    largest that the theorem allows for the patterns, or smaller. If the network is not certified, W* is the point for
+    which no pair of a neuron and a sample is held at w*_r.x_i = 0.
 
     Args:
         certificate: the certificate of the attacked network, certified or not.
-        trials: the most steps to try; default 2000.
+        trials: the largest number of steps to try; default 2000.
         seed: the seed of all draws; default 0.
-        longer: factor on the clients' steps, default 1; above 1 it breaks the theorem's rules.
-        server: the server's step on a mean, default 1; above 1 it breaks the theorem's rules.
+        longer: factor on the clients' step sizes, default 1; a value above 1 is outside the theorem's conditions.
+        server: the server's step on a mean, default 1; a value above 1 is outside the theorem's conditions.
 
     Raises:
         ValueError: there is no W*, trials below 1, or factors that are not positive numbers.
@@ -255,11 +276,12 @@ def attack_any_order(
 def replayed(
     problem: Problem, weights: Weights | TwoLayer, order: tuple[Round, ...], server: float = 1.0
 ) -> Iterator[np.ndarray]:
-    """The hidden weights (m, d) in long precision, first the given ones, then those after each round of an order.
+    """The hidden weights (m, d) in long precision: first the given weights, then the weights after each round of an
+    order.
 
     Args:
         problem: data.
-        weights: before the first round.
+        weights: the network before the first round.
         order: the rounds.
         server: the server's step on a mean; default 1.
     """
@@ -282,11 +304,11 @@ def _mean(network: Network, w: np.ndarray, visits: Round) -> np.ndarray:
 
 
 class _Broken(Exception):
-    """The search is over: a step contradicts the certificate."""
+    """Raised to end the search, since a step contradicts the certificate."""
 
 
 class _Spent(Exception):
-    """The search is over: no trials are left."""
+    """Raised to end the search, since no trials are left."""
 
 
 class _Search:
@@ -304,7 +326,8 @@ class _Search:
         self.allowed = float(lipschitz * (distance + self.rounding) * (1 + 1e-9))
         z = (point @ self.network.x.T).astype(float)
         self.patterns = z >= 0
-        if len(certificate.held) and certificate.certified:  # no aim: W* is on no side of a held pair's kink
+        # held pairs are no aim, since W* lies on their kinks and so on neither side
+        if len(certificate.held) and certificate.certified:
             z[certificate.held[:, 0], certificate.held[:, 1]] = np.inf
         self.kinks = np.stack(np.unravel_index(np.argsort(np.abs(z), axis=None)[:NEAREST], z.shape), axis=1)
 
@@ -329,7 +352,9 @@ class _Search:
         return float(np.sqrt((self.network.pull(w) ** 2).sum()))
 
     def _first_aim(self) -> Score:
-        """The aim of a run: in half of the runs a kink near W*, else the distance or the residual."""
+        """The aim of a run: in half of the runs to cross a kink near W*, otherwise to increase the distance or the
+        residual.
+        """
         choice = self.rng.integers(4)
         if choice < 2:
             r, i = self.kinks[self.rng.integers(len(self.kinks))]
@@ -363,7 +388,8 @@ class _Search:
     def _step(self, w: np.ndarray, score: Score, done: tuple[Batch, ...]) -> tuple[Batch | None, np.ndarray]:
         """The best step found, by drawing batches and then changing the best; None if no step moves any weight.
 
-        `done` are the current model's steps since the last round; a claim may be broken by these and one more step.
+        `done` has the current model's steps since the last round. These steps with one more may together contradict the
+        theorem.
         """
         best: tuple[float, Batch, Choice, np.ndarray] | None = None
         for turn in range(DRAWN + CLIMBED):
@@ -400,11 +426,13 @@ class _Search:
         return samples, shape * np.exp(rng.normal(size=len(shape))), float(min(1.0, share * np.exp(rng.normal())))
 
     def _judge(self, w: np.ndarray, after: np.ndarray, *last: Round) -> None:
-        """Raise `_Broken` if a round breaks a claim; `last` is this round, if it is not yet in the order."""
+        """Raise `_Broken` if a round contradicts a claim of the theorem; `last` is this round, if it is not yet in the
+        order.
+        """
         before, now, residual = self.distance(w), self.distance(after), self.residual(after)
         if before > ABOVE_ROUNDING * self.rounding and now <= before + self.rounding:
             self.kept = max(self.kept, now / before)
-        if now <= before + self.rounding and residual <= self.allowed:  # a NaN breaks a claim
+        if now <= before + self.rounding and residual <= self.allowed:  # a NaN counts as a contradiction
             return
         self.order.extend(last)
         if now <= before + self.rounding:

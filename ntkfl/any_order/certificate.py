@@ -25,9 +25,9 @@ from ntkfl.limit.convex_loss import SQUARES, ConvexLoss, loss_of
 from ntkfl.messages import labels_differ, require_number, require_size
 from ntkfl.problem import Problem, Weights, finite_array, require_features, require_kind, require_problem
 
-MEMORY = 8e9  # bytes, unless the caller says otherwise
-MOST_NEAR = 2**22  # limit of the number of pairs near their kinks
-MOST_HELD = 2000  # limit of the number of pairs of A; with more held pairs the margins of other pairs fail
+MEMORY = 8e9  # bytes that a certificate may take by default
+MOST_NEAR = 2**22  # largest number of pairs (neuron, sample) near their kinks, w_r.x_i = 0, that are checked one by one
+MOST_HELD = 2000  # largest number of pairs of A; with more held pairs the margins of other pairs are not positive
 _COPIES = 10  # number of float64 copies of C's Gram matrix that are held at once
 _TRIES = 20  # most halvings of the residual
 _SUMS = {"squares": "half the sum of squares", "hinge": "half the sum of squared hinges"}
@@ -37,15 +37,22 @@ Certificate = TypeVar("Certificate", bound=FinalAnswers)
 
 @dataclass(frozen=True, eq=False)
 class GradientProducts:
-    """Entries of J J' for all given samples and outputs, sample by sample; they hold for any patterns on A."""
+    """Enclosures of the entries of J J' for all given samples and outputs, ordered by sample.
+
+    The enclosures are valid for any patterns on the held pairs A.
+    """
 
     entries: Estimate  # (N C, N C)
-    # |a|^2 x x^T, (N, N), |a| the readout's spectral norm; its norm bounds the norm of J J', whatever the patterns are
+    # |a|^2 x x^T, (N, N), where |a| is the readout's spectral norm. The norm of this matrix bounds the norm of J J',
+    # whatever the patterns are.
     universal: Estimate
     n_outputs: int
 
     def bound(self, members: Int[np.ndarray, " k"]) -> tuple[float, float]:
-        """Upper bounds of |J_c|^2, hence of any batch's |J_B|^2: one for the patterns s off A, one for any patterns."""
+        """Two upper bounds of |J_c|^2 for these samples, and hence of |J_B|^2 for each batch B of them.
+
+        The first bound assumes the patterns s off A, the second is valid for any patterns.
+        """
         index = self._rows(members)
         any_pattern = _largest(self.universal[np.ix_(members, members)])
         return min(_largest(self.entries[np.ix_(index, index)]), any_pattern), any_pattern
@@ -66,16 +73,17 @@ class GradientProducts:
 
 
 def gradient_products(rows: ConstraintRows) -> GradientProducts:
-    """J J' at every point that training reaches: off A the patterns there are s, on A they may be anything.
+    """Enclosures of J J' at every point that training can reach: off A the patterns are s, on A they may be any.
 
-    Each entry is c^2 x_i.x_j sum_r b_ar b_br s_ri s_rj. It lies between two sums, since s is free on A.
+    Each entry is c^2 x_i.x_j sum_r b_ar b_br s_ri s_rj. The result has a lower and an upper bound of this sum, since s
+    may be any pattern on A.
     """
     neurons, net = rows.neuron_pass, rows.neuron_pass.network
     outputs, touched = net.n_outputs, np.unique(rows.neuron)
     off = rows.patterns(touched)
     on = off.copy()
     on[np.searchsorted(touched, rows.neuron), rows.row] = True
-    # the largest and the smallest contribution of the patterns on A
+    # the largest and the smallest possible contribution of the pairs of A
     up, down = np.zeros_like(neurons.pairs), np.zeros_like(neurons.pairs)
     for first, second in np.ndindex(outputs, outputs):
         weight = net.readout[first, touched] * net.readout[second, touched]
@@ -119,10 +127,12 @@ class LaterModels(FinalAnswers):
 
     @abstractmethod
     def _reached(self) -> tuple[ConstraintRows, Nearest] | None:
-        """C, and W* with a bound of the distance of every later model from it; None if nothing is proved."""
+        """The rows C, and W* with a bound of the distance of every later model from W*; None if nothing is proved."""
 
     def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
-        """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.
+        """An enclosure of the outputs of this model and of all later models on these inputs, (k,) or (k, C).
+
+        The errors are infinite if the network is not certified.
 
         Args:
             x: inputs, shape (k, d).
@@ -139,7 +149,8 @@ class LaterModels(FinalAnswers):
         return Estimate(outputs.value.reshape(shape), outputs.error.reshape(shape), outputs.method)
 
     def inputs(self, x: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "k D"]:
-        """These inputs as `weights` takes them: with a constant feature if the network's hidden layer has biases.
+        """These inputs in the form that the field `weights` needs: with a constant feature if the network's hidden
+        layer has biases.
 
         Args:
             x: inputs, shape (k, d).
@@ -166,23 +177,24 @@ class AnyOrderCertificate(LaterModels):
 
     Args:
         certified: whether it is proved.
-        why: what is in the way; empty if certified.
+        why: the reason why nothing is proved; empty if certified.
         margin: the least (sign w*_r.x_i - D kappa_ri) / |x_i| over the pairs off A, rounded down; above 0 if certified.
-        distance: D = |W* - W0|, enclosed; without an upper end where there is no W*.
-        held: A, rows (neuron, sample), (q, 2).
-        residual: |y - f(W0)|, enclosed. Under another loss: the distance of the kept samples' outputs from the outputs
-            that minimise the loss.
-        smallest_eigenvalue: the smallest eigenvalue of C C', where each row of a sample is divided by the power of two
-            nearest |x_i|, enclosed.
+        distance: an enclosure of D = |W* - W0|; its upper end is infinite if there is no W*.
+        held: the pairs of A as rows (neuron, sample), (q, 2).
+        residual: an enclosure of |y - f(W0)|. If the loss is not squares: the distance of the kept samples' outputs
+            from the outputs that minimise the loss.
+        smallest_eigenvalue: an enclosure of the smallest eigenvalue of C C', where each row of a sample is divided by
+            the power of two nearest to |x_i|.
         width: m.
-        problem: the data as `weights` takes them: with a constant feature if the hidden layer has biases, and labels
-            less the output's bias.
-        weights: the network without biases.
-        network: the network that was given, whose inputs `enclosure` and `final` take.
-        loss: the loss of an output and its label. Under another loss than squares `problem` has the kept samples alone,
-            with targets for labels, and the clients that have kept samples.
-        kept: the given samples on which the certificate rests, (k,); the loss of the others is minimal and stays so.
-        given: the data as they were given, for `network`.
+        problem: the data in the form that `weights` needs: with a constant feature if the hidden layer has biases, and
+            with the output's bias subtracted from the labels.
+        weights: the network written without biases.
+        network: the network that was given; `enclosure` and `final` take its inputs.
+        loss: the loss of an output and its label. If it is not squares, `problem` has only the kept samples, with
+            targets in place of labels, and only the clients that have kept samples.
+        kept: the given samples that the certificate uses, (k,). The loss of the other samples is minimal, and stays
+            minimal in training.
+        given: the data as they were given, in the form that `network` needs.
     """
 
     certified: bool
@@ -204,7 +216,9 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def residual_name(self) -> str:
-        """The name of `residual` in messages: the distance from the labels, or from the minimisers of another loss."""
+        """The name of `residual` in messages: the distance from the labels, or from the minimisers of a loss other than
+        squares.
+        """
         return super().residual_name if self.loss.name == "squares" else "from f to its minimisers"
 
     @property
@@ -219,21 +233,24 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def client_step_limits(self) -> Float[np.ndarray, " N"]:
-        """`step_limit` for each client of `problem`: 2 / |J_c|^2, J_c its gradients for any patterns on A."""
+        """The `step_limit` of each client of `problem`: 2 / |J_c|^2, where J_c has the client's gradients for any
+        patterns on A.
+        """
         return np.array([_limit(bound) for bound, _ in self._client_bounds])
 
     @property
     def universal_step_limits(self) -> Float[np.ndarray, " N"]:
-        """Each client's longest step that is allowed for any patterns: 2 / (|a|^2 |X_c|^2)."""
+        """Each client's step limit if all patterns may be any: 2 / (|a|^2 |X_c|^2)."""
         return np.array([_limit(bound) for _, bound in self._client_bounds])
 
     @cached_property
     def pooled_step_limit(self) -> float:
-        """Every step below this number is allowed, on any batch of all samples; 0 if not certified."""
+        """Every step below this number is allowed on any batch of samples of all clients; 0 if not certified."""
         return _limit(self._products.bound(np.arange(self.problem.n))[0]) if self.certified else 0.0
 
     def step_limit_for(self, batch: int) -> float:
-        """Every step below this number is allowed on batches of up to `batch` samples of a client; 0 if not certified.
+        """Every step below this number is allowed on batches of at most `batch` samples of one client; 0 if not
+        certified.
 
         Args:
             batch: number of samples of a batch, at least 1.
@@ -248,7 +265,9 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def prediction_radius(self) -> float:
-        """No later model's output differs from the present one by more than this times |x|; infinite if unproved."""
+        """A number R: the output of a later model at x differs from the present output by at most R |x|; infinite if
+        unproved.
+        """
         if not self.certified:
             return float("inf")
         assert self._grown is not None
@@ -257,7 +276,8 @@ class AnyOrderCertificate(LaterModels):
         return float(above(np.ldexp(2 * float(self.distance.hi) * lengths, -net.gain)))
 
     def trained(self) -> tuple[Problem, Float[np.ndarray, " C"]]:
-        """All samples as `weights` takes them, and the numbers to add to the outputs before the loss is computed.
+        """All samples in the form that `weights` needs, and the numbers to add to the outputs before the loss is
+        computed.
 
         Returns: the samples with the labels of the loss, and the numbers to add, (C,).
         """
@@ -267,7 +287,7 @@ class AnyOrderCertificate(LaterModels):
         return replace(problem, y=self.given.y), self.output_bias
 
     def fitted_weights(self) -> Float[np.ndarray, "m d"] | None:
-        """W* in long precision, computed as far as float64 allows; None where there is no W*."""
+        """W* in long precision, as accurate as a solution in float64 allows; None if there is no W*."""
         if self._grown is None or self._grown.nearest is None:
             return None
         return fitted_point(self._grown.rows, self._grown.nearest)
@@ -277,7 +297,7 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def proof(self) -> tuple[ConstraintRows, Nearest]:
-        """The rows of C with the pairs of A, and W*, of a certificate that holds.
+        """The rows of C with the pairs of A, and W*, if the network is certified.
 
         Raises:
             ValueError: the certificate does not hold.
@@ -287,9 +307,10 @@ class AnyOrderCertificate(LaterModels):
         return self._grown.rows, self._grown.nearest
 
     def claimed_point(self) -> tuple[np.ndarray, Nearest]:
-        """W* in long precision, with D and its slack; where the certificate has failed, the W* without held pairs.
+        """W* in long precision, with D and a bound of the error of W*; if the network is not certified, the W* without
+        held pairs.
 
-        Returns: W*, shape (m, d), and its record with D and the slack.
+        Returns: W*, shape (m, d), and a record with D and with the bound `slack` of the error.
 
         Raises:
             ValueError: there is no W*.
@@ -307,9 +328,10 @@ class AnyOrderCertificate(LaterModels):
 
     @cached_property
     def shortfall(self) -> float | None:
-        """An ESTIMATE of the factor by which the residual is too large: the least power of two that would certify.
+        """An ESTIMATE of the factor by which the residual is too large: the least power of two such that the
+        certificate would hold if the residual were divided by it.
 
-        1 if certified; None where no factor up to 2^20 would certify, or where no W* exists.
+        It is 1 if certified, and None if no factor up to 2^20 suffices or if no W* exists.
         """
         if self.certified:
             return 1.0
@@ -325,7 +347,7 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def needed_residual(self) -> float | None:
-        """An ESTIMATE of the largest |y - f| that would certify; None where no residual would certify."""
+        """An ESTIMATE of the largest |y - f| with which the certificate would hold; None if it would hold with none."""
         return None if self.shortfall is None else float(self.residual.hi) / self.shortfall
 
     def to_dict(self) -> dict[str, Any]:
@@ -366,18 +388,18 @@ def certify_any_order(
     memory: float = MEMORY,
     most_held: int = MOST_HELD,
 ) -> AnyOrderCertificate:
-    """Whether training can go on from these weights in any order and still fit every label: see `ntkfl.any_order`.
+    """Decide whether training from these weights in any order is proved to fit every label; see `ntkfl.any_order`.
 
     Args:
-        problem: data, labels (n,) or (n, C); rows of any norm. Clients decide only which batches a step limit is for.
-            Samples that are equal up to a power of two count once.
+        problem: data, labels (n,) or (n, C); rows of any norm. The clients matter only for the step limits, which
+            concern batches of one client. Samples that are equal up to a power of two count once.
         weights: hidden (m, d) and signs (m,), for f = signs.relu/sqrt(m); or a TwoLayer, f = readout.relu, with any
             readout; or an AffineTwoLayer, whose hidden biases are trained and whose output bias is not: the output bias
             is subtracted from y.
         loss: the loss whose sum is trained on: squares, hinge (squared; labels -1 and +1 for each output), huber:DELTA,
-            band:WIDTH (the square of what |y - f| exceeds the width by); default squares.
+            band:WIDTH (the square of the amount by which |y - f| exceeds the width); default squares.
         memory: bytes that may be taken; default 8e+09.
-        most_held: pairs that A may have; fewer where memory allows no more; default 2000.
+        most_held: the largest number of pairs of A, or fewer if memory allows no more; default 2000.
 
     Raises:
         ValueError: weights that do not fit the data or are not finite, numbers outside 1e-50 to 1e50. More memory
@@ -405,11 +427,11 @@ def certify_any_order(
         part = replace(problem, x=problem.x[kept], y=problem.y[kept], owner=owners(problem.owner[kept]))
         moved, plain, _ = without_biases(part, given)
         shift = (part.y - moved.y).reshape(len(kept), -1)
-        # refuses sizes that memory cannot hold, before any work of this size starts
+        # refuses sizes that do not fit into memory, before any work of this size starts
         pair_limits(shift.size, len(plain.hidden), len(kept), memory, most_held)
         try:
             targets = proposed(moved, plain, ends[0][kept] - shift, ends[1][kept] - shift, kept) + shift
-        except Unreachable as error:  # the labels are the targets: each lies in its interval
+        except Unreachable as error:  # the labels themselves are the targets, since each lies in its interval
             refused = _certified(part, given, _Kept(problem, loss, kept), memory, most_held)
             return replace(refused, why=str(error))
         targets = np.clip(targets, *(end[kept] for end in ends)).reshape(part.y.shape)
@@ -425,9 +447,9 @@ def on_few_samples(
     ends: Sequence[Float[np.ndarray, "n C"]],
     rests_on: Callable[[Int[np.ndarray, " k"]], Certificate],
 ) -> Certificate:
-    """A certificate from the samples whose loss is not minimal, or may leave its minimum in training.
+    """A certificate that uses only the samples whose loss is not minimal, or may leave its minimum in training.
 
-    `rests_on` gives the certificate for the samples that it gets.
+    The function `rests_on` returns the certificate for given samples.
     """
     room = np.minimum(outputs - ends[0], ends[1] - outputs).min(axis=1)
     kept = np.flatnonzero(room <= max(0.0, room.min()))
@@ -480,12 +502,13 @@ class _Kept:
     given: Problem
     loss: ConvexLoss
     kept: np.ndarray
-    # how far an output may lie below and above its target and still minimise its loss, in the shape of the labels
+    # by how much an output may be below (a number <= 0) or above its target and still minimise its loss, in the shape
+    # of the labels
     below: np.ndarray | float = 0.0
     above: np.ndarray | float = 0.0
 
     def distance(self, left: Estimate) -> Estimate:
-        """The distance of the outputs from the minimisers of the loss; `left`: targets less outputs."""
+        """The distance of the outputs from the minimisers of the loss; `left` is targets minus outputs."""
         shape, span = left.value.shape, [np.broadcast_to(end, self.shape) for end in (self.below, self.above)]
         change = np.clip(-left.value, *(end.reshape(shape) for end in span))
         size = np.abs(left.value) + np.abs(change)
@@ -538,7 +561,7 @@ def _certified(
 def pair_limits(
     rows: int, width: int, samples: int, memory: float = MEMORY, most_held: int = MOST_HELD
 ) -> dict[str, int]:
-    """The most pairs that may be held and checked; ValueError where memory has no room for any."""
+    """The largest numbers of pairs that may be held and checked; raises a ValueError if memory has no room for any."""
     fixed = samples * width / 8 + 2.0**28 + 16 * rows * rows
     needed = fixed + 8 * _COPIES * rows * rows
     if not needed <= memory:
@@ -570,7 +593,10 @@ def two_layers(weights: Weights | TwoLayer | AffineTwoLayer) -> Weights | TwoLay
 def without_biases(
     problem: Problem, network: Weights | TwoLayer | AffineTwoLayer
 ) -> tuple[Problem, Weights | TwoLayer, np.ndarray]:
-    """The data of a network without biases, with labels less the output's bias; this network; the labels' rounding."""
+    """The data and the network written without biases, and a bound of the rounding errors of the labels.
+
+    The output's bias is subtracted from the labels.
+    """
     y = problem.y.reshape(problem.n, -1)
     if not isinstance(network, AffineTwoLayer):
         return problem, network, np.zeros_like(y)
@@ -584,7 +610,8 @@ def without_biases(
     shift = np.zeros(y.shape[1]) if network.output_bias is None else network.output_bias
     moved = y - shift
     back = moved - y
-    error = np.abs((y - (moved - back)) + (-shift - back))  # the rounding of the difference, exactly: Knuth's TwoSum
+    # the exact rounding error of the difference, by Knuth's TwoSum
+    error = np.abs((y - (moved - back)) + (-shift - back))
     return Problem(x, moved.reshape(problem.y.shape), problem.owner, name=problem.name), plain, error
 
 

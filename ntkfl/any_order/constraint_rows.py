@@ -1,4 +1,9 @@
-"""The rows of C, their Gram matrix and the point W* that they fix, from passes over the neurons."""
+"""The rows of the matrix C, their Gram matrix and the point W* that they determine, computed in passes over the
+neurons.
+
+The docstring of `ntkfl.any_order` defines C, W*, the patterns s_ri and the set A of held pairs. The readout is b, which
+has a row for each output.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +21,18 @@ from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.spectrum import smallest_eigenvalue
 from ntkfl.rounding import LONG, LONG_EPS, long_product, long_product_error
 
-_ENTRIES = 2**20  # entries of a block of pre-activations
+_ENTRIES = 2**20  # number of entries of a block of pre-activations
 
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """The sums of one pass over the neurons."""
+    """The sums that one pass over the neurons computes."""
 
     network: ScaledNetwork
     gram: Float[np.ndarray, "n n"]  # x x^T, (n, n), exactly symmetric, each entry to within gram_error
     gram_error: float
-    # the patterns that the certificate guesses, the signs of w_r.x_i, packed along the samples, (m, n/8)
+    # the patterns s_ri for which the certificate tries the theorem: the signs of w_r.x_i, packed as bits along the
+    # samples, (m, n/8)
     bits: UInt8[np.ndarray, "m bytes"]
     # sum_r b_ar b_br s_ri s_rj, (C, C, n, n), to within pairs_error (C, C); exact integers if every b_ar is +-1
     pairs: Float[np.ndarray, "C C n n"]
@@ -35,12 +41,12 @@ class Pass:
     sums_error: Float[np.ndarray, "n C"]
 
     def patterns(self, neurons: Int[np.ndarray, " q"]) -> Bool[np.ndarray, "q n"]:
-        """s_ri of these neurons on all samples."""
+        """The patterns s_ri of these neurons on all samples."""
         return np.unpackbits(self.bits[neurons], axis=1, count=self.network.n).astype(bool)
 
 
 def passed(network: ScaledNetwork) -> Pass:
-    """The pass over all neurons, in blocks."""
+    """Compute the sums over all neurons, in blocks."""
     x, b, n = network.x, network.readout, network.n
     outputs = network.n_outputs
     bits = np.empty((network.width, -(-n // 8)), np.uint8)
@@ -58,7 +64,7 @@ def passed(network: ScaledNetwork) -> Pass:
         errors += (error * active) @ np.abs(readout).T
     products = long_product(x, x).astype(float)
     gram_error = float(above((long_product_error(x, x) + gamma(0) * np.abs(products)).max()))
-    # A sum of m products, block by block, and later corrections for held pairs: fewer than 4m roundings.
+    # A sum of m products, block by block, and later corrections for held pairs together make fewer than 4m roundings.
     absolute = np.abs(b) @ np.abs(b).T
     pairs_error = np.zeros((outputs, outputs)) if network.signs else above(gamma(4 * network.width) * absolute)
     return Pass(
@@ -76,9 +82,9 @@ def passed(network: ScaledNetwork) -> Pass:
 def add_pairs(
     pairs: Float[np.ndarray, "C C n n"], readout: Float[np.ndarray, "C q"], active: Bool[np.ndarray, "q n"], sign: float
 ) -> None:
-    """pairs_ab += sign sum_r b_ar b_br s_ri s_rj; exact where b is +-1, since the terms are integers.
+    """Add sign sum_r b_ar b_br s_ri s_rj to `pairs`; this is exact if b is +-1, since the terms are then integers.
 
-    The sum is added in place; `sign` is 1.0 to add and -1.0 to take away.
+    The sum is added in place; `sign` is 1.0 to add it and -1.0 to subtract it.
     """
     for first, output_weight in enumerate(readout):
         for second in range(first, len(readout)):
@@ -88,7 +94,7 @@ def add_pairs(
 
 
 def weighted_pairs(active: Bool[np.ndarray, "q n"], weight: Float[np.ndarray, " q"]) -> Float[np.ndarray, "n n"]:
-    """sum_r weight_r s_ri s_rj."""
+    """The matrix sum_r weight_r s_ri s_rj of all pairs of samples i, j."""
     on = active.astype(float)
     return on.T @ (on * weight[:, None])
 
@@ -101,7 +107,7 @@ def neuron_blocks(network: ScaledNetwork) -> list[slice]:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Pairs (neuron, row of x), (q,) each."""
+    """Pairs of a neuron and a row of x, as two arrays (q,)."""
 
     neuron: Int[np.ndarray, " q"]
     row: Int[np.ndarray, " q"]
@@ -119,7 +125,7 @@ NO_PAIRS = Pairs(np.zeros(0, int), np.zeros(0, int))
 def near_pairs(neurons: Pass, reach: float, most: int) -> Pairs | None:
     """Every pair with |w_r.x_i| <= reach |x_i|, and perhaps others, nearest first; None if there are more than `most`.
 
-    All pairs left out have |w_r.x_i| > reach |x_i|, and the sign that the pass gives.
+    All pairs left out have |w_r.x_i| > reach |x_i|, and the sign of w_r.x_i is the one that the pass has found.
     """
     network = neurons.network
     x, norms = network.x, np.linalg.norm(network.x, axis=1)
@@ -139,7 +145,7 @@ def near_pairs(neurons: Pass, reach: float, most: int) -> Pairs | None:
 
 
 def preactivations(network: ScaledNetwork, pairs: Pairs) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
-    """w_r.x_i of these pairs from sums in long precision, and bounds on their errors."""
+    """The products w_r.x_i of these pairs, summed in long precision, and bounds on their errors."""
     value, error = np.empty(len(pairs)), np.empty(len(pairs))
     step = max(1, _ENTRIES // network.x.shape[1])
     for start in range(0, len(pairs), step):
@@ -153,7 +159,9 @@ def preactivations(network: ScaledNetwork, pairs: Pairs) -> tuple[Float[np.ndarr
 
 
 class Dependent(ArithmeticError):
-    """Rows that could not be shown to be independent; with the coefficients `vector` they sum to nearly 0."""
+    """Raised if the rows of C could not be shown to be independent; with the coefficients `vector` they sum to nearly
+    0.
+    """
 
     def __init__(self, vector: np.ndarray) -> None:
         super().__init__("the rows of C depend on each other, or nearly so")
@@ -162,29 +170,32 @@ class Dependent(ArithmeticError):
 
 @dataclass(frozen=True, eq=False)
 class ConstraintRows:
-    """C for one set A: rows c b_ar s_ri x_i of each sample and output, sample by sample, then x_i (x) e_r of each pair.
+    """The matrix C for one set A.
+
+    First come the rows c b_ar s_ri x_i of each sample and output, ordered by sample, then the rows x_i (x) e_r of each
+    pair of A.
 
     Raises:
-        Dependent: from `smallest` and the methods that call it, where C is not shown to have full row rank.
+        Dependent: C is not shown to have full row rank; raised by `smallest` and by the methods that call it.
     """
 
     neuron_pass: Pass  # the pass over the neurons
-    # neuron, row: the pairs of A, (q,) each
+    # neuron and row: the pairs of A as two arrays (q,)
     neuron: Int[np.ndarray, " q"]
     row: Int[np.ndarray, " q"]
 
     @property
     def size(self) -> int:
-        """Number of rows, n C + |A|."""
+        """The number of rows, n C + |A|."""
         return self.n_samples + len(self.neuron)
 
     @property
     def n_samples(self) -> int:
-        """Number of rows of samples, n C."""
+        """The number of rows that belong to samples, n C."""
         return self.neuron_pass.network.n * self.neuron_pass.network.n_outputs
 
     def patterns(self, neurons: Int[np.ndarray, " k"]) -> Bool[np.ndarray, "k n"]:
-        """s_ri of these neurons, 0 on A."""
+        """The patterns s_ri of these neurons, which are 0 on A."""
         on = self.neuron_pass.patterns(neurons)
         if len(self.neuron) and len(neurons):
             ordered, place = np.unique(neurons, return_inverse=True)
@@ -197,7 +208,9 @@ class ConstraintRows:
 
     @cached_property
     def pairs(self) -> Float[np.ndarray, "C C n n"]:
-        """sum_r b_ar b_br s_ri s_rj with s = 0 on A: only the neurons of A differ from the pass."""
+        """The sums sum_r b_ar b_br s_ri s_rj with s = 0 on A; only the contributions of neurons of A differ from those
+        in the pass.
+        """
         out, touched = self.neuron_pass.pairs.copy(), np.unique(self.neuron)
         if len(touched):
             readout = self.neuron_pass.network.readout[:, touched]
@@ -207,7 +220,9 @@ class ConstraintRows:
 
     @cached_property
     def gram(self) -> tuple[Float[np.ndarray, "p p"], float, float]:
-        """C C', exactly symmetric in float64; a bound on the norm of its error; and the norm of its absolute value."""
+        """C C', exactly symmetric in float64, with a bound on the norm of its error and the norm of its entrywise
+        absolute value.
+        """
         net, p, k = self.neuron_pass.network, self.size, self.n_samples
         x_gram, x_error = self.neuron_pass.gram, self.neuron_pass.gram_error
         middle, error = np.zeros((p, p)), np.zeros((p, p))
@@ -227,7 +242,7 @@ class ConstraintRows:
     def columns(
         self, neuron: Int[np.ndarray, " k"], row: Int[np.ndarray, " k"]
     ) -> tuple[Float[np.ndarray, "p k"], Float[np.ndarray, " k"]]:
-        """C (x_i (x) e_r) of these pairs, and bounds on the norms of their errors."""
+        """The vectors C (x_i (x) e_r) of these pairs, and bounds on the norms of their errors."""
         columns, error = self._columns(neuron, row)
         return columns, length(error + gamma(6) * np.abs(columns), axis=0)
 
@@ -243,7 +258,7 @@ class ConstraintRows:
 
     @cached_property
     def smallest(self) -> Estimate:
-        """The smallest eigenvalue of C C', enclosed; positive."""
+        """An enclosure of the smallest eigenvalue of C C'; its lower end is positive."""
         middle, radius, _ = self.gram
         if not np.isfinite(middle).all() or not np.isfinite(radius):
             raise Dependent(np.full(self.size, np.nan))
@@ -255,18 +270,20 @@ class ConstraintRows:
 
     @cached_property
     def _factor(self) -> np.ndarray:
-        _ = self.smallest  # raises where the rows are dependent
+        _ = self.smallest  # this raises if the rows are dependent
         factor = self.gram[0].T.copy(order="F")  # symmetric
-        if not lapack.cholesky(factor):  # impossible: the smallest eigenvalue is shown to be positive
+        if not lapack.cholesky(factor):  # this cannot happen, since the smallest eigenvalue is shown to be positive
             raise Dependent(np.full(self.size, np.nan))
         return factor
 
     def projections(
         self, columns: Float[np.ndarray, "p k"], error: Float[np.ndarray, " k"]
     ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
-        """Lower and upper bounds of |projection on rows(C)| of vectors v, from C v known to within `error`.
+        """Lower and upper bounds of the norms of the projections of vectors v on the span of the rows; C v is known to
+        within `error`.
 
-        The norm is |M^(-1/2) k|, k = C v and M = C C'. For every h: k'M^-1 k = h'k + h't + t'M^-1 t with t = k - M h.
+        The norm is |M^(-1/2) k| with k = C v and M = C C'. For every h, k'M^-1 k = h'k + h't + t'M^-1 t with t = k - M
+        h.
         """
         h = lapack.solved(self._factor, columns)
         leading, rest, size, long = self._terms(h, columns)
@@ -277,7 +294,7 @@ class ConstraintRows:
         return np.maximum(lower - shift, 0.0), above(upper + shift)
 
     def _terms(self, h: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, ...]:
-        """h'k, and upper bounds of |k - M h|, |k| and |h|, for every column."""
+        """For every column, h'k and upper bounds of |k - M h|, |k| and |h|."""
         middle, radius, absolute = self.gram
         size, long = length(columns, axis=0), length(h, axis=0)
         rest = length(columns - middle @ h, axis=0)
@@ -287,7 +304,7 @@ class ConstraintRows:
     def target(self, scale: float = 1.0) -> tuple[Float[np.ndarray, " p"], float]:
         """The required value of C (W* - W0), and a bound on the norm of its error.
 
-        With a scale s below 1 the labels are f + s (y - f) in place of y; they are nearer to f, the outputs at W0.
+        With a scale s below 1, the labels are f + s (y - f) in place of y. These are nearer to f, the outputs at W0.
         """
         net, neurons = self.neuron_pass.network, self.neuron_pass
         held, held_error = preactivations(net, Pairs(self.neuron, self.row))
@@ -309,7 +326,7 @@ class ConstraintRows:
         return value, float(length(error))
 
     def nearest(self, scale: float = 1.0) -> Nearest:
-        """W*, the point nearest W0 that fits every label and holds A."""
+        """W*, the point nearest to W0 that fits every label and has w*_r.x_i = 0 for all pairs of A."""
         target, error = self.target(scale)
         column = target[:, None]
         solution = lapack.solved(self._factor, column)
@@ -322,9 +339,10 @@ class ConstraintRows:
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """W* as W0 + C' a, to within `slack`, and its distance from W0."""
+    """The point W* as W0 + C' a, to within `slack`, and its distance from W0."""
 
-    # a in float64, (p,); W0 + C' a is at most `slack` from W* (Frobenius), which lies in W0 + rows(C) too
+    # a in float64, (p,). The distance of W0 + C' a from W* is at most `slack` in the Frobenius norm; W* - W0 is in the
+    # span of the rows of C, too.
     solution: Float[np.ndarray, " p"]
     slack: float
-    distance: Estimate  # D = |W* - W0|, enclosed
+    distance: Estimate  # an enclosure of D = |W* - W0|

@@ -19,22 +19,26 @@ from ntkfl.connectivity.network import TwoLayer
 from ntkfl.limit.convex_loss import SQUARES
 
 CHECKER = "ntkfl_check.py"
-_BITS = 40  # bits of each entry of Y: fewer make the integers shorter
+_BITS = 40  # bits of each entry of Y; with fewer bits the checker's integers are shorter
 
 
 def export_any_order(certificate: AnyOrderCertificate, folder: Path, x_test: np.ndarray | None = None) -> dict:
-    """Write a certificate, its network, its data and a witness to a folder, and have the script in it check the folder.
+    """Write a certificate, its network, its data and a witness to a folder, and let the checker's script in the folder
+    check it.
+
+    The witness consists of a vector a and a matrix Y, from which the checker proves its bounds.
 
     Args:
         certificate: a certified network.
-        folder: a new folder, or an empty one. It appears when it is complete.
-        x_test: inputs (k, d) whose final classes are claimed too; default none.
+        folder: a new folder, or an empty one. It is created when its content is complete.
+        x_test: inputs (k, d) whose final classes are part of the claim; default none.
 
     Returns: what the checker has proved: `distance`, `step_limits` by client, `pooled_step_limit`, `eigenvalue` (a
-        lower bound of the eigenvalues of every later J J', multiples of a sample counted once), `final`.
+        lower bound of the eigenvalues of every later J J', where samples that are multiples of one another count once),
+        and `final` (the classes).
 
     Raises:
-        ValueError: the certificate does not hold, or the checker cannot confirm it; the message has the checker's
+        ValueError: the certificate does not hold, or the checker cannot confirm it; the message then has the checker's
             words.
         OSError: the folder is not empty, or cannot be written.
     """
@@ -49,10 +53,10 @@ def checked_folder(
     scripts: Sequence[ModuleType],
     proved: Callable[[Path], dict],
 ) -> dict:
-    """Write a folder that appears once `proved` has checked its content; returns the result of `proved`.
+    """Write a folder that is created once `proved` has checked its content; returns the result of `proved`.
 
     Raises:
-        ValueError: the scripts refuse what is written. FileExistsError: the folder is there and not empty.
+        ValueError: the scripts refuse what is written. FileExistsError: the folder exists and is not empty.
     """
     require_new(folder)
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
@@ -121,13 +125,13 @@ def _content(certificate: AnyOrderCertificate, x_test: np.ndarray | None) -> tup
 
 
 def _witness(rows: ConstraintRows, nearest: Nearest) -> tuple[np.ndarray, np.ndarray]:
-    """a and Y of the checker, for rows of C that are not divided by powers of two."""
+    """The vector a and the matrix Y that the checker needs, for rows of C that are not divided by powers of two."""
     net = rows.neuron_pass.network
     exponent = net.exponent[net.sample]
     scale = np.ldexp(1 / np.sqrt(net.width) if net.signs else 2.0**net.gain, -np.repeat(exponent, net.n_outputs))
     scale = np.concatenate([scale, np.ldexp(1.0, -exponent[rows.row])])
     factor = rows.gram[0].T.copy(order="F")
-    lapack.cholesky(factor)  # succeeds: the certificate has shown that C C' is positive definite
+    lapack.cholesky(factor)  # this succeeds, since the certificate has shown that C C' is positive definite
     inverse = solve_triangular(np.tril(factor), np.eye(rows.size), lower=True) * scale
     part, power = np.frexp(inverse)
     return nearest.solution * scale, np.ldexp(np.rint(np.ldexp(part, _BITS)), power - _BITS)

@@ -1,4 +1,8 @@
-"""The set A: pairs that fail the sign condition are held at their kinks, until no pair fails or the search gives up."""
+"""The search for the set A of held pairs of the theorem in `ntkfl.any_order`.
+
+Pairs that fail the theorem's sign condition are added to A, that is, held at their kinks w*_r.x_i = 0. This is repeated
+until no pair fails or the search gives up.
+"""
 
 from dataclasses import dataclass
 
@@ -18,10 +22,11 @@ from ntkfl.any_order.constraint_rows import (
 )
 from ntkfl.any_order.rounding import above, below, gamma, length
 
-MARGIN = 8.0  # pairs within this multiple of D are checked
+MARGIN = 8.0  # pairs with |w_r.x_i| / |x_i| below this multiple of D are checked
 ROUNDS = 100
-FEW = 16  # so many pairs may fail in any later round, even if fewer failed in the first round
-# number of pairs in the first block, which are the likeliest to fail; number of entries in a later block
+FEW = 16  # this many pairs may fail in any later round, even if fewer failed in the first round
+# number of pairs in the first block, which has the pairs that are most likely to fail; number of entries in a later
+# block
 _FIRST, _ENTRIES = 2048, 2**22
 
 
@@ -29,15 +34,15 @@ _FIRST, _ENTRIES = 2048, 2**22
 class Grown:
     """The result of the search for A."""
 
-    why: str  # empty if every pair off A meets the condition; else what is in the way
+    why: str  # empty if every pair off A meets the condition; otherwise the reason why the search failed
     rows: ConstraintRows  # C with the last A
-    nearest: Nearest | None  # the W* of these rows; None where C is not shown to have full rank
+    nearest: Nearest | None  # the W* of these rows; None if C is not shown to have full rank
     margin: float  # the least (sign w*_r.x_i - D kappa_ri) / |x_i| over the pairs off A, rounded down
     failing: Pairs  # the pairs that failed last
 
 
 def grown(neurons: Pass, *, most_held: int, most_near: int, scale: float = 1.0) -> Grown:
-    """The search for A, which begins with the empty set."""
+    """Search for A, beginning with the empty set."""
     failing, pairs, nearest, margin = NO_PAIRS, NO_PAIRS, None, -np.inf
     reach, first = 0.0, 0
     rows = ConstraintRows(neurons, NO_PAIRS.neuron, NO_PAIRS.row)
@@ -46,7 +51,7 @@ def grown(neurons: Pass, *, most_held: int, most_near: int, scale: float = 1.0) 
             nearest = rows.nearest(scale)
         except Dependent as error:
             return Grown(dependent(rows, error.vector), rows, None, -np.inf, failing)
-        except (ValueError, FloatingPointError) as error:  # a NaN or an overflow: no bound is known
+        except (ValueError, FloatingPointError) as error:  # after a NaN or an overflow no bound is known
             return Grown(f"the system for W* could not be solved in float64: {error}", rows, None, -np.inf, failing)
         distance = float(nearest.distance.hi)
         if not np.isfinite(distance):
@@ -70,7 +75,7 @@ def grown(neurons: Pass, *, most_held: int, most_near: int, scale: float = 1.0) 
             why = f"a chain reaction: {first} pairs failed at first, and with {len(rows.neuron)} held {count} more fail"
             return Grown(f"{why}; {named(neurons, failing)}", rows, nearest, margin, failing)
         if round_ == ROUNDS - 1:
-            break  # no round is left for the W* of a larger A
+            break  # no round is left in which the W* of a larger A could be computed
         first = max(first, count) if round_ == 0 else first
         neuron, row = np.append(rows.neuron, failing.neuron), np.append(rows.row, failing.row)
         order = np.lexsort((row, neuron))
@@ -91,7 +96,7 @@ def failures(rows: ConstraintRows, nearest: Nearest, pairs: Pairs, most: int) ->
         held = np.isin(pairs.neuron * net.n + pairs.row, rows.neuron * net.n + rows.row)
     index = np.flatnonzero(~held)
     least, failing, start, step = np.inf, [index[:0]], 0, _FIRST
-    # the last pairs stay unchecked only if more than `most` others fail
+    # the last pairs are left unchecked only if more than `most` others fail
     while start < len(index) and sum(map(len, failing)) <= max(most, 0):
         interruption.check()
         part = index[start : start + step]
@@ -103,9 +108,12 @@ def failures(rows: ConstraintRows, nearest: Nearest, pairs: Pairs, most: int) ->
 
 
 def margins(rows: ConstraintRows, nearest: Nearest, pairs: Pairs) -> Float[np.ndarray, " k"]:
-    """(sign w*_r.x_i - D kappa_ri) / |x_i| of pairs off A, rounded down; negative or NaN: not shown to be positive.
+    """The margins (sign w*_r.x_i - D kappa_ri) / |x_i| of pairs off A, rounded down.
 
-    W* differs from the computed point by a vector of rows(C) of length `slack`, which moves w_r.x_i by kappa slack.
+    A negative value or NaN means that the margin is not shown to be positive.
+
+    W* differs from the computed point by a vector in the span of the rows of C whose length is at most `slack`. So
+    w_r.x_i changes by at most kappa_ri slack.
     """
     net, solution = rows.neuron_pass.network, nearest.solution
     columns, error = rows.columns(pairs.neuron, pairs.row)
@@ -127,14 +135,14 @@ def margins(rows: ConstraintRows, nearest: Nearest, pairs: Pairs) -> Float[np.nd
 
 
 def named(neurons: Pass, failing: Pairs, most: int = 3) -> str:
-    """The first of some pairs, in words."""
+    """The first of these pairs, in words."""
     sample = neurons.network.sample[failing.row[:most]]
     named = ", ".join(f"({r}, {i})" for r, i in zip(failing.neuron[:most].tolist(), sample.tolist(), strict=True))
     return f"the first pairs (neuron, sample) that fail are {named}"
 
 
 def dependent(rows: ConstraintRows, vector: Float[np.ndarray, " p"]) -> str:
-    """Which rows of C depend on each other, by the eigenvector of the smallest eigenvalue."""
+    """The rows of C that depend on each other, in words, by the eigenvector of the smallest eigenvalue."""
     net = rows.neuron_pass.network
     if not np.isfinite(vector).all():
         return "C has no full row rank that float64 could show: its numbers are beyond the range"

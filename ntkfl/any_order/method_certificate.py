@@ -1,8 +1,9 @@
 """`certify_method` and its certificate: a method with memory, begun at a checkpoint, converges at a proved rate.
 
-A few matrices describe the effect of a round on coefficients, and every entry of them is enclosed. The norm |S z| of
-states and the ball about W* are those of docs/proofs/any_method.md#the-theorem. S is computed in float64; what follows
-from S is enclosed.
+The state z has the residual and, for some methods, remembered vectors. A few matrices describe how a round changes z,
+and every entry of these matrices is enclosed. docs/proofs/any_method.md#the-theorem defines the norm |S z| of states
+and the ball about the fitting weights W*. The matrix S is computed in float64, and enclosures are computed of all that
+follows from S.
 """
 
 from __future__ import annotations
@@ -49,17 +50,19 @@ REMEMBER = ("fedavgm", "scaffold", "feddyn")
 
 @dataclass(frozen=True, eq=False)
 class RoundMatrices:
-    """One round on the linear model, as a map of z: the residual and, for some methods, a remembered vector.
+    """One round on the linear model, as a map of the state z.
+
+    The state has the residual and, for some methods, a remembered vector.
 
     Source: docs/proofs/any_method.md#state-maps-by-steps.
     """
 
     state: Estimate  # T, (s, s)
-    # N_j, (p, s): y less the outputs, on all rows, of the models at which gradients are taken: the server's model, and
-    # each client's model after each local step but the last
+    # N_j, (p, s). N_j z is y minus the outputs, on all rows, of one of the models at which gradients are taken. These
+    # are the server's model, and each client's model after each local step but the last.
     models: tuple[Estimate, ...]
-    ends: tuple[Estimate, ...]  # (p, s): y less the outputs of each client's last model
-    unit: float  # about how far a remembered vector of length 1 moves the model: scales the norms of states
+    ends: tuple[Estimate, ...]  # (p, s); they give y minus the outputs of each client's last model
+    unit: float  # about how far a remembered vector of length 1 moves the model; used as a scale in the norms of states
 
 
 def round_matrices(
@@ -124,23 +127,25 @@ def _inverse(number: Estimate) -> Estimate:
     return Estimate.between(np.nextafter(low, 0), np.nextafter(high, np.inf), "rounding bound")
 
 
-HALVINGS = 20  # most halvings of a residual that is too large
-ROOM = 4e-9  # the rounding of bounds hides a rate that is nearer to 1 than this
-SLOWER = (1e-4, 0.01, 0.1, 0.3, 0.6, 0.9)  # rates to try, as parts of the way from the spectral radius to 1
+HALVINGS = 20  # largest number of halvings of a residual that is too large
+ROOM = 4e-9  # because of rounding, a rate that is nearer to 1 than this cannot be shown to be below 1
+SLOWER = (1e-4, 0.01, 0.1, 0.3, 0.6, 0.9)  # rates to try, as fractions of the way from the spectral radius to 1
 
 
 @dataclass(frozen=True)
 class StateNorm:
-    """A norm |S z| in which a round contracts, and its bounds on models; the numbers are upper bounds."""
+    """A norm |S z| of states z in which a round contracts, and bounds on models that it gives; all numbers are upper
+    bounds.
+    """
 
     rate: float  # q
-    met: float  # e: every model at which a round takes a gradient is within e |S z| of W*
+    met: float  # e: every model at which a round takes a gradient is at most e |S z| away from W*
     reach: float  # the same bound for all models, including each client's last one
     start: float  # |S z_0|
 
     @property
     def ball(self) -> float:
-        """B: every model at which a round takes a gradient is within this distance of W*."""
+        """The number B: every model at which a round takes a gradient is within the distance B of W*."""
         return float(above(self.met * self.start))
 
     @property
@@ -155,17 +160,17 @@ class MethodCertificate(LaterModels):
 
     Args:
         certified: whether it is proved.
-        why: what is in the way; empty if certified.
+        why: the reason why nothing is proved; empty if certified.
         method: its name.
-        rate: q; every round multiplies a norm of residual and memory by q or less. 1 if not certified.
-        spectral_radius: an ESTIMATE of the spectral radius of the round's map on the linear model; no smaller rate
-            holds for all residuals and memories.
+        rate: the number q; every round multiplies a norm of residual and memory by at most q. 1 if not certified.
+        spectral_radius: an ESTIMATE of the spectral radius of the round's map on the linear model. No rate below the
+            spectral radius holds for all residuals and memories.
         radius: no later model, of the server or of a client, is farther than this from the weights that fit.
-        distance: D = |W* - W0|, enclosed; without an upper end where there is no W*.
+        distance: an enclosure of D = |W* - W0|; its upper end is infinite if there is no W*.
         margin: the least (sign w*_r.x_i - B kappa_ri) / |x_i| over all pairs, rounded down; above 0 if certified.
-        residual: |y - f(W0)|, enclosed.
-        problem: the data as `weights` takes them, as in `AnyOrderCertificate`.
-        weights: the network without biases.
+        residual: an enclosure of |y - f(W0)|.
+        problem: the data in the form that `weights` needs, as in `AnyOrderCertificate`.
+        weights: the network written without biases.
         network: the network that was given.
         remembers: whether the initial memory is not 0.
     """
@@ -184,11 +189,12 @@ class MethodCertificate(LaterModels):
     network: Weights | TwoLayer | AffineTwoLayer = field(repr=False)
     remembers: bool
     _rows: ConstraintRows | None = field(repr=False, default=None)
-    # the norms with the smallest ball and with the fastest rate
+    # the norm with the smallest ball and the norm with the fastest rate
     _norms: tuple[StateNorm, ...] = field(repr=False, default=())
 
     def within(self, rounds: int) -> float:
-        """From round t on no model is farther than this from the weights that fit; infinite if not certified.
+        """From round t on no model is farther than this from the weights that fit the labels; infinite if not
+        certified.
 
         Args:
             rounds: t, from the checkpoint on, 0 or more.
@@ -203,17 +209,19 @@ class MethodCertificate(LaterModels):
 
     @property
     def norms(self) -> tuple[StateNorm, ...]:
-        """The norms of the smallest ball and of the fastest rate, which may be equal; empty where no norm contracts."""
+        """The norm with the smallest ball and the norm with the fastest rate, which may be equal; empty if no norm
+        contracts.
+        """
         return self._norms
 
     def fitted_weights(self) -> Float[np.ndarray, "m d"] | None:
-        """W* in long precision, computed as far as float64 allows; None where there is no W*."""
+        """W* in long precision, as accurate as a solution in float64 allows; None if there is no W*."""
         return None if self._rows is None else self.claimed_point()[0]
 
     def claimed_point(self) -> tuple[np.ndarray, Nearest]:
-        """W* in long precision, with D and how far W* may be from the exact one.
+        """W* in long precision, with D and a bound of the error of W*.
 
-        Returns: W*, shape (m, d), and its record with D and the slack.
+        Returns: W*, shape (m, d), and a record with D and with the bound `slack` of the error.
 
         Raises:
             ValueError: there is no W*.
@@ -225,13 +233,15 @@ class MethodCertificate(LaterModels):
 
     @cached_property
     def needed_residual(self) -> float | None:
-        """An ESTIMATE of the largest |y - f| that would certify.
+        """An ESTIMATE of the largest |y - f| with which the certificate would hold.
 
-        None where no residual would certify, or where a certificate with a nonzero memory at the beginning failed.
+        None if it would hold with no residual, or if this certificate has a nonzero memory at the beginning and does
+        not hold.
         """
         if self.certified:
             return float(self.residual.hi)
-        if self._rows is None or not self._norms or self.remembers:  # the memory does not shrink with the residual
+        # since halving the residual does not shrink the memory
+        if self._rows is None or not self._norms or self.remembers:
             return None
         for halvings in range(1, HALVINGS + 1):
             if not _ball(self._rows, self._norms[0].ball, 0.5**halvings)[0]:
@@ -299,22 +309,22 @@ def certify_method(
     remembered: Float[np.ndarray, " n"] | Float[np.ndarray, "n C"] | None = None,
     memory: float = MEMORY,
 ) -> MethodCertificate:
-    """Whether a linear method that begins at these weights fits every label, and at which rate.
+    """Decide whether a linear method that begins at these weights is proved to fit every label, and at which rate.
 
     Args:
         problem: data, labels (n,) or (n, C); each client trains on full batches. No two samples may have the same
             direction.
         weights: as `certify_any_order` takes them.
-        setup: eta_local, on sums of squares, local_steps and eta_global, which is the server_rate of the methods that
-            have one.
+        setup: its eta_local, local_steps and eta_global are used. eta_local is the step on sums of squares. eta_global
+            is the server_rate of the methods that have one.
         method: fl-ntk, fedavg, fedavgm (momentum or Nesterov's at the server), fedprox, scaffold or feddyn;
             default fl-ntk.
-        options: of the method, as in training; default the method's own.
-        remembered: coefficients b of what server and clients remember at the beginning, shape (n,) or (n, C) as the
-            labels; default nothing. b_i multiplies g_i, the gradients of the outputs at these weights. FedAvgM's
-            velocity is sum_i b_i g_i; SCAFFOLD's control of client c is -sum_{i in c} b_i g_i, and the server's is the
-            mean of these; FedDyn's dual of client c is sum_{i in c} b_i g_i.
-        memory: bytes that may be taken; default 8e+09.
+        options: the method's options, as in training; default the method's own defaults.
+        remembered: coefficients b of the vectors that server and clients remember at the beginning, shape (n,) or (n,
+            C) as the labels; default: nothing is remembered. b_i multiplies g_i, the gradients of the outputs at these
+            weights. FedAvgM's velocity is sum_i b_i g_i; SCAFFOLD's control of client c is -sum_{i in c} b_i g_i, and
+            the server's is the mean of these; FedDyn's dual of client c is sum_{i in c} b_i g_i.
+        memory: bytes that the certificate may take; default 8e+09.
 
     Raises:
         ValueError: weights that do not fit the data or are not finite, a method that is not covered, an option that it
@@ -370,7 +380,8 @@ def certify_method(
         residual = Estimate(left.value.reshape(-1), left.error.reshape(-1), left.method)
         start = Estimate(np.append(residual.value, kept), np.append(residual.error, 0 * kept), residual.method)
         norms = state_norms(maps, kernel, start)
-    except (ValueError, ArithmeticError) as error:  # a NaN, an overflow, 1 / 0, a singular matrix: no bound is known
+    # after a NaN, an overflow, 1 / 0 or a singular matrix no bound is known
+    except (ValueError, ArithmeticError) as error:
         norms = f"the round could not be enclosed in float64: {error}"
     if isinstance(norms, str):
         return answer(norms, left.norm(), **known)
@@ -395,7 +406,7 @@ def require_method_memory(problem: Problem, width: int, steps: int, memory: floa
 
 
 def linear_method(name: str, options: Mapping[str, Any] | None, setup: Setup) -> Method:
-    """The engine's method with its options, eta_global in place of a server_rate that is not given.
+    """The method with its options as training uses it; eta_global replaces a server_rate that is not given.
 
     Raises:
         ValueError: a method that is not covered, an option that it does not have.
@@ -413,7 +424,7 @@ def linear_method(name: str, options: Mapping[str, Any] | None, setup: Setup) ->
 
 
 def first_memory(name: str, problem: Problem, given: np.ndarray | None) -> np.ndarray:
-    """beta_0, (p,), for a method that remembers; otherwise empty, (0,)."""
+    """The initial memory beta_0, (p,), of a method with memory; otherwise an empty array, (0,)."""
     if given is None:
         return np.zeros(problem.y.size if name in REMEMBER else 0)
     if name not in REMEMBER:
@@ -425,7 +436,9 @@ def first_memory(name: str, problem: Problem, given: np.ndarray | None) -> np.nd
 
 
 def state_norms(maps: RoundMatrices, kernel: Estimate, start: Estimate) -> tuple[StateNorm, ...] | str:
-    """The norms of the smallest ball and of the fastest rate among the norms tried, or why no norm contracts."""
+    """The norm with the smallest ball and the norm with the fastest rate among the norms tried, or the reason why none
+    contracts.
+    """
     spectral = float(np.abs(np.linalg.eigvals(maps.state.value)).max())
     if not spectral < 1:
         return (
@@ -437,14 +450,14 @@ def state_norms(maps: RoundMatrices, kernel: Estimate, start: Estimate) -> tuple
         interruption.check()
         try:
             radius, rate = _guessed(maps, kernel.value, start.value, candidate)
-        except np.linalg.LinAlgError:  # float64 cannot invert this candidate
+        except np.linalg.LinAlgError:  # float64 cannot invert this candidate for S
             continue
         guesses += [(radius, rate, candidate)] if rate < 1 - ROOM else []
     if not guesses:
         return f"no norm was found in which a round contracts; its map has the spectral radius {spectral:.6g}"
     nearest = min(guesses, key=lambda guess: guess[0])
     norms = [enclosed_norm(maps, kernel, start, nearest[2])]
-    for guess in sorted(guesses, key=lambda guess: guess[1]):  # the first norm that float64 can enclose
+    for guess in sorted(guesses, key=lambda guess: guess[1]):  # the first norm that can be enclosed in float64
         if guess is nearest:
             break
         norms.append(enclosed_norm(maps, kernel, start, guess[2]))
@@ -464,7 +477,8 @@ def _candidates(maps: RoundMatrices, kernel: np.ndarray, radius: float) -> Itera
 def lyapunov_roots(
     state: Float[np.ndarray, "s s"], scale: Float[np.ndarray, "s s"], radius: float
 ) -> Iterator[Float[np.ndarray, "s s"]]:
-    """`scale` itself, then the roots of Lyapunov matrices of the scaled map, for rates above its spectral radius.
+    """The matrix `scale` itself, then roots of Lyapunov matrices of the scaled map, for rates above the map's spectral
+    radius.
 
     Source: docs/proofs/any_method.md#the-theorem.
     """
@@ -473,7 +487,8 @@ def lyapunov_roots(
     for part in SLOWER:
         rate = radius + part * (1 - radius)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")  # warnings of nearly singular systems: the result is judged later
+            # warnings of nearly singular systems are ignored, since the result is checked later
+            warnings.simplefilter("ignore")
             try:
                 lyapunov = scipy.linalg.solve_discrete_lyapunov((inner / rate).T, np.eye(len(state)), method="bilinear")
                 lower = np.linalg.cholesky((lyapunov + lyapunov.T) / 2)
@@ -517,7 +532,7 @@ def enclosed_norm(
 
 
 def spectral(matrix: Estimate) -> float:
-    """At least the largest singular value."""
+    """An upper bound of the largest singular value."""
     rows, columns = matrix.value.shape
     flat = matrix @ _transposed(matrix) if rows < columns else _transposed(matrix) @ matrix
     squared = float(largest_eigenvalue(flat).hi)
@@ -529,14 +544,14 @@ def _transposed(h: Estimate) -> Estimate:
 
 
 def _at_most(nearest: Nearest, radius: float) -> Nearest:
-    """`nearest` with its distance replaced by `radius`."""
+    """A copy of `nearest` whose distance is `radius`."""
     return Nearest(nearest.solution, nearest.slack, Estimate(radius, 0.0, "rounding bound"))
 
 
 def _ball(rows: ConstraintRows, radius: float, scale: float = 1.0) -> tuple[str, float]:
-    """Why some pattern may change within the ball about W* (empty: no pattern can), and the least margin.
+    """The reason why some pattern may change within the ball about W*, empty if none can, and the least margin.
 
-    A scale below 1 multiplies residual and radius.
+    The residual and the radius are multiplied by `scale`, which is at most 1.
     """
     nearest, neurons = rows.nearest(scale), rows.neuron_pass
     near = _at_most(nearest, radius * scale)

@@ -1,29 +1,35 @@
 """Checks an any-order certificate in exact integers, with Python's standard library alone.
 
-`python ntkfl_check.py FOLDER`, FOLDER from `ntkfl certify --any-order --export FOLDER`. Nothing in the folder is
-believed but its network and data. The last line is `certified` (exit status 0), or `refused` and the first thing that
-is wrong (exit status 1).
+It is run as `python ntkfl_check.py FOLDER`, where `ntkfl certify --any-order --export FOLDER` has written the folder.
+Only the network and the data in the folder are taken as given; everything else is checked. The last line of the output
+is `certified` (exit status 0), or `refused` and the first thing that is wrong (exit status 1).
 
-What is proved. f_o(x) = sum_r b_or relu(w_r.x) / sqrt(q). Only the hidden weights W = (w_r) are trained, on half the
-sum of squares over a batch of distinct samples. Some pairs (neuron r, sample i) are held: w*_r.x_i is 0. s_ri is 1
-where w_r.x_i >= 0 and the pair is not held, else 0. C has a row (b_or s_ri x_i)_r for each sample i and output o, and a
-row x_i (x) e_r for each held pair: row u of C is (c_ur x_i)_r with its sample i. W* is the point nearest W with C W* =
-t, where t is y_io sqrt(q) for a row of a sample, and 0 for that of a held pair. Theorem (docs/proofs/any_order.md in
-ntkfl's repository): let |W - W*| <= D, and let every pair that is not held have w*_r.x_i on the side that s_ri says,
-with |w*_r.x_i| > D |projection of x_i (x) e_r on the rows of C|. Train on with steps below the limits printed here, in
-any order of batches and clients, with means of clients' models. Then W stays within D of W*. J J' has no eigenvalue
-below the printed one; J has the gradients at all samples but positive multiples of earlier ones, labels included.
-Residuals tend to 0 if batches have every sample again and again, with steps above one fixed positive number and below
-another that is less than the limits, and each client that trains has at least some fixed weight in its mean.
+What is proved. The network has the outputs f_o(x) = sum_r b_or relu(w_r.x) / sqrt(q). Only the hidden weights W = (w_r)
+are trained, on half the sum of squares over a batch of distinct samples. Some pairs (neuron r, sample i) are "held",
+which means that w*_r.x_i is 0. The pattern s_ri is 1 if w_r.x_i >= 0 and the pair is not held, otherwise 0. The matrix
+C has a row (b_or s_ri x_i)_r for each sample i and output o, and a row x_i (x) e_r for each held pair. So row u of C
+has the form (c_ur x_i)_r, where i is its sample. W* is the point nearest to W with C W* = t. The vector t has the entry
+y_io sqrt(q) for the row of a sample and output, and 0 for the row of a held pair.
 
-How. The folder brings a matrix Y and a vector a, which may be anything. K = C C', k = C (x_i (x) e_r). (1) The
-eigenvalues of Y K Y' are at least g > 0, since each diagonal entry exceeds the sum of the absolute values of the rest
-of its row by at least g: so K^-1 <= Y'Y / g. (2) With e = t - C W - K a, W* is within |Y e| / sqrt(g) of P = W + C'a. D
-is the sum of sqrt(a'K a) and twice this distance. (3) With this D, P takes the place of W* in the theorem's bound. The
-square of a projection is at most |Y k|^2 / g and |x_i|^2. (4) |J|^2 <= max_i (M v)_i / v_i for any v > 0 and any M that
-is at least |J J'| entry by entry. (5) J J' >= S, where S^-1 is the block of K^-1 that belongs to the samples; so J J'
->= g / |Z|, where Z is the same block of Y'Y and |Z| is bounded as in (4). Units: x, b, W and Y are scaled by powers of
-two, and y and a by the powers that follow from these: all are integers.
+Theorem (docs/proofs/any_order.md in ntkfl's repository). Let |W - W*| <= D. For every pair that is not held, let
+w*_r.x_i have the sign that s_ri says, and let |w*_r.x_i| > D |projection of x_i (x) e_r on the rows of C|. Train on
+with steps below the limits that this script prints, in any order of batches and clients, with means of clients' models.
+Then W stays within D of W*. J J' has no eigenvalue below the printed one. Here J has the gradients at all samples,
+except samples that, with their labels, are positive multiples of earlier ones. Residuals tend to 0 under three
+conditions: every sample is in a batch again and again; steps are above one fixed positive number and below another that
+is less than the limits; and each client that trains has at least some fixed weight in its mean.
+
+How it is proved. The folder has a matrix Y and a vector a; the proof is valid whatever they are. Let K = C C' and k = C
+(x_i (x) e_r). (1) The eigenvalues of Y K Y' are at least g > 0, since each diagonal entry exceeds the sum of the
+absolute values of the rest of its row by at least g. So K^-1 <= Y'Y / g. (2) With e = t - C W - K a, the distance of W*
+from P = W + C'a is at most |Y e| / sqrt(g). D is the sum of sqrt(a'K a) and twice this distance. (3) With this D, P
+takes the place of W* in the theorem's bound. The square of a projection is at most |Y k|^2 / g, and at most |x_i|^2.
+(4) |J|^2 <= max_i (M v)_i / v_i for any v > 0 and any M that is at least |J J'| entry by entry. (5) J J' >= S, where
+S^-1 is the block of K^-1 that belongs to the samples. So J J' >= g / |Z|, where Z is the same block of Y'Y and |Z| is
+bounded as in (4).
+
+Units. x, b, W and Y are scaled by powers of two, and y and a by the powers that follow from these, so that all numbers
+are integers.
 """
 
 import hashlib
@@ -41,7 +47,7 @@ FIELDS = {"features": int, "outputs": int, "root_of": int, "owner": list, "held"
 
 
 class Refused(Exception):
-    """Why the folder proves nothing."""
+    """Raised with the reason why the folder proves nothing."""
 
 
 def need(condition, why):
@@ -56,7 +62,7 @@ def raw(file):
 
 
 def read(folder, checksums, name, columns):
-    """The rows of an array as integers, and E; the integers are the stored numbers times 2^E."""
+    """The rows of an array as integers, and an exponent E; the integers are the stored numbers times 2^E."""
     stored = raw(folder / f"{name}.f64")
     need(hashlib.sha256(stored).hexdigest() == checksums[name], f"{name}.f64 was changed")
     need(columns > 0 and len(stored) % (8 * columns) == 0, f"{name}.f64 does not have the size of rows of {columns}")
@@ -76,7 +82,10 @@ def transposed(rows):
 
 
 def product(a, b):
-    """The rows of the matrix a b, one by one. A row of b is one long integer, which Python multiplies fast."""
+    """The rows of the matrix a b, one after the other.
+
+    Each row of b is packed into one long integer, since Python multiplies long integers fast.
+    """
     if not a:
         return
     bits = [max((value.bit_length() for row in part for value in row), default=0) for part in (a, b)]
@@ -96,7 +105,7 @@ def below(value):
 
 
 def largest(matrix):
-    """An upper bound of the eigenvalues of a matrix of integers >= 0, by (4)."""
+    """An upper bound of the eigenvalues of a matrix of integers >= 0, by (4) of the module's docstring."""
     v = [1] * len(matrix)
     for _ in range(30):
         v = [dot(row, v) for row in matrix]
@@ -105,7 +114,7 @@ def largest(matrix):
 
 
 def check(folder):
-    """What is proved: a bound of D, step limits, final classes. Raises Refused if nothing is proved."""
+    """The results that are proved: a bound of D, step limits and final classes. Raises Refused if nothing is proved."""
     content = json.loads(raw(folder / "certificate.json").decode())
     need(type(content) is dict and content.get("schema") == SCHEMA, f"the schema is not {SCHEMA}")
     need(not (no := FIELDS.items() - {k: type(v) for k, v in content.items()}.items()), f"the JSON needs {dict(no)}")
@@ -123,7 +132,7 @@ def check(folder):
         need(unit, f"sample {i} is 0")
         same.append(first.setdefault(tuple(Fraction(value, unit) for value in row + y[i]), i))
     samples = [(i, o) for i in first.values() for o in range(outputs)]
-    held = dict.fromkeys((r, i) for r, i in content["held"])  # in the file's order
+    held = dict.fromkeys((r, i) for r, i in content["held"])  # in the order of the file
     fits = all(r in neurons and 0 <= i < len(x) and same[i] == i for r, i in held)
     need(fits and len(held) == len(content["held"]), "a held pair is wrong")
     at = [i for i, _ in samples] + [i for _, i in held]  # the sample of each row of C
@@ -147,7 +156,8 @@ def check(folder):
     inverse = product(transposed(y_factor)[: len(samples)], [row[: len(samples)] for row in y_factor])  # (5)
     rate = {"eigenvalue": below(Fraction(g, root_of << 2 * bits) / largest([list(map(abs, row)) for row in inverse]))}
 
-    goal = [(1 if y[i][o] > 0 else -1) * isqrt(y[i][o] ** 2 * root_of) for i, o in samples]  # each to within 1 unit
+    # the error of each entry is at most 1 unit
+    goal = [(1 if y[i][o] > 0 else -1) * isqrt(y[i][o] ** 2 * root_of) for i, o in samples]
     moved = [dot(row, a) for row in big]
     rest = [t - dot(row, z[i]) - v for t, row, i, v in zip(goal + [0] * len(held), c, at, moved, strict=True)]
     image = [abs(dot(row, rest)) + sum(map(abs, row)) for row in y_factor]
@@ -172,8 +182,8 @@ def check(folder):
         top = largest([[abs(gram[i][j]) * most[u][v] for j, v in rows] for i, u in rows])
         limits.append(below((2 * root_of << 2 * bits + 2 * b_bits) / top))
 
-    # Outputs on a test input x: the outputs of P, to within D |x| times the norm of the readout of the neurons that can
-    # be active on x.
+    # Every later output on a test input x differs from the output of P by at most D |x| times the norm of the readout
+    # of those neurons that can be active on x.
     moves = product([[u * v for u, v in zip(a, row, strict=True)] for row in transposed(c)], [x[i] for i in at])
     point = transposed([list(map(add, u, v)) for u, v in zip(w, moves, strict=True)])
     classes = dict(enumerate(b)) if outputs > 1 else {1: b[0], -1: [0] * len(w)}
@@ -193,7 +203,7 @@ def main(arguments):
         need(len(arguments) == 1, "one folder is needed: python ntkfl_check.py FOLDER")
         proved, claim = check(Path(arguments[0])), json.loads(raw(Path(arguments[0]) / "certificate.json"))["claim"]
         need(claim == proved, f"the claim is not what is shown, {proved}")
-    except Exception as error:  # any content of the folder gets an answer, not a traceback
+    except Exception as error:  # whatever the folder contains, the script answers without a traceback
         print("refused:", error if isinstance(error, Refused) else f"no folder of {SCHEMA}: {error!r:.200}")
         return 1
     print(f"D, the distance to W*, is at most {proved['distance']}: no later model is farther than 2 D from this one")

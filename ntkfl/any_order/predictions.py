@@ -1,4 +1,7 @@
-"""Enclosures of the outputs of all later models on other inputs: the outputs of all weights within D of W*."""
+"""Enclosures of the outputs of all later models on other inputs.
+
+Later models have weights within the distance D of W*, so the outputs of all such weights are enclosed.
+"""
 
 from abc import ABC, abstractmethod
 
@@ -14,7 +17,9 @@ OPEN = "open"
 
 
 def settled(outputs: Estimate) -> np.ndarray:
-    """The sign (of one output, (k,) or (k, 1)) or class (of several, (k, C)) if it is certain, else "open", (k,)."""
+    """The sign of one output, (k,) or (k, 1), or the class of several outputs, (k, C), if it is certain; otherwise
+    "open". Shape (k,).
+    """
     answer = np.full(len(outputs.value), OPEN, object)
     if outputs.value.size == len(answer):
         answer[outputs.lo.reshape(-1) > 0], answer[outputs.hi.reshape(-1) < 0] = 1, -1
@@ -31,7 +36,9 @@ class FinalAnswers(ABC):
 
     @abstractmethod
     def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
-        """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.
+        """An enclosure of the outputs of this model and of all later models on these inputs, (k,) or (k, C).
+
+        The errors are infinite if the network is not certified.
 
         Args:
             x: inputs, shape (k, d).
@@ -41,7 +48,7 @@ class FinalAnswers(ABC):
         """
 
     def final(self, x: Float[np.ndarray, "k d"]) -> np.ndarray:
-        """The sign (one output) or the class (several) that this model and all later ones give, or "open", (k,).
+        """The sign of one output, or the class of several, that this model and all later models share, or "open", (k,).
 
         Args:
             x: inputs, shape (k, d).
@@ -66,7 +73,7 @@ def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, 
     radius = above(float(nearest.distance.hi) + nearest.slack)
     factor = float(above(float(net.factor)))
     by_sample = nearest.solution[: rows.n_samples].reshape(net.n, net.n_outputs) * float(net.factor)
-    cross, norms = x @ net.x.T, above(row_norms(x))  # x may be of any size: its squares may underflow
+    cross, norms = x @ net.x.T, above(row_norms(x))  # x may have any size, so its squares may underflow
     lengths = length(net.x, axis=1)
     d, outputs = x.shape[1], net.n_outputs
     sums, errors, squares = (np.zeros((len(x), outputs)) for _ in range(3))
@@ -94,7 +101,10 @@ def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, 
 
 
 def fitted_point(rows: ConstraintRows, nearest: Nearest) -> np.ndarray:
-    """W0 + C' a in long precision, (m, d); the exact W* is at most `slack` and a rounding of this sum away."""
+    """The point W0 + C' a in long precision, (m, d).
+
+    The exact W* is away from it by at most `slack` and the rounding error of this sum.
+    """
     net = rows.neuron_pass.network
     out = net.hidden.astype(LONG)
     by_sample = nearest.solution[: rows.n_samples].reshape(net.n, net.n_outputs).astype(LONG) * net.factor

@@ -1,4 +1,6 @@
-"""Problem and network as the certificate takes them: distinct samples, each divided by a power of two near its norm."""
+"""Problem and network in the form that the certificate uses: only distinct samples, each divided by a power of two near
+its norm.
+"""
 
 from dataclasses import dataclass
 
@@ -10,19 +12,20 @@ from ntkfl.connectivity.network import TwoLayer
 from ntkfl.problem import Problem, Weights, checked_inputs, finite_array
 from ntkfl.rounding import LONG
 
-LARGEST = 1e50  # bound of all numbers and inverse norms, within which underflow and overflow decide nothing
+LARGEST = 1e50  # numbers and inverse norms must be at most this, so that underflow and overflow cannot change a result
 
 
 class Unreachable(ValueError):
-    """Labels that no weights reach: one input with two labels."""
+    """Raised for labels that no weights fit, since one input has two labels."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledNetwork:
-    """2^g f(x) = c sum_r b_r relu(w_r.x), c |b| about 1, and the samples that are distinct up to powers of two.
+    """The network 2^g f(x) = c sum_r b_r relu(w_r.x), with c |b| about 1, and the samples that are distinct up to
+    powers of two.
 
-    f is homogeneous: the condition at x_i / 2^e_i with the label 2^g y_i / 2^e_i is the condition at x_i with y_i, and
-    the division is exact.
+    Since f is homogeneous, fitting the label 2^g y_i / 2^e_i at x_i / 2^e_i is the same condition as fitting y_i at
+    x_i. The division by a power of two is exact.
     """
 
     x: Float[np.ndarray, "n d"]  # (n, d), rows of norm about 1
@@ -30,11 +33,12 @@ class ScaledNetwork:
     y_error: Float[np.ndarray, "n C"]
     hidden: Float[np.ndarray, "m d"]  # (m, d)
     readout: Float[np.ndarray, "C m"]  # b, (C, m)
-    factor: np.floating  # c, and c^2 to within one unit in the last place: 1/sqrt(m) for signs, else a power of two
+    # c, and c^2 to within one unit in the last place; c is 1/sqrt(m) for a readout of signs, otherwise a power of two
+    factor: np.floating
     factor_squared: float
     gain: int  # g
     row: Int[np.ndarray, " N"]  # for each given sample, its row in x
-    exponent: Int[np.ndarray, " N"]  # e of each given sample
+    exponent: Int[np.ndarray, " N"]  # the exponent e_i of each given sample
     sample: Int[np.ndarray, " n"]  # for each row of x, the first given sample with this input
 
     @property
@@ -54,7 +58,7 @@ class ScaledNetwork:
 
     @property
     def signs(self) -> bool:
-        """Whether every entry of b is +-1, so that sums of their products are exact."""
+        """Whether every entry of b is +-1, so that sums of products of entries are exact."""
         return bool((np.abs(self.readout) == 1).all())
 
 
@@ -65,7 +69,7 @@ def scaled(
 
     Raises:
         ValueError: weights that do not fit the data, are not finite or are too large; norms outside [1e-50, 1e50].
-        Unreachable: samples of one direction whose labels no network has.
+        Unreachable: samples of the same direction with labels that no network can have.
     """
     hidden, readout, factor, squared, gain = _checked(problem, weights)
     checked_inputs("x", problem.x)
@@ -90,7 +94,8 @@ def scaled(
     sample, row = sample[order], np.argsort(order)[row.reshape(-1)]
     doubt = np.ldexp(np.broadcast_to(label_error, y.shape), gain - exponent[:, None])
     doubt = np.where(doubt > 0, above(doubt), 0.0)
-    # rounding hides whether two labels were equal, unless both samples have one scale and were rounded alike
+    # after rounding it is unknown whether two labels were equal, unless both samples have the same scale and so the
+    # same rounding
     unsure = ((doubt > 0) & (exponent != exponent[sample[row]])[:, None]).any(axis=1)
     differ = np.flatnonzero((y != y[sample[row]]).any(axis=1) | unsure)
     if len(differ):
@@ -107,7 +112,7 @@ def scaled(
 
 
 def _checked(problem: Problem, weights: Weights | TwoLayer) -> tuple[np.ndarray, np.ndarray, np.floating, float, int]:
-    """Hidden weights, readout (C, m), c, c^2 and g."""
+    """Checked hidden weights and readout (C, m), with c, c^2 and g."""
     signs = not isinstance(weights, TwoLayer)
     given = (weights.hidden, weights.readout) if isinstance(weights, TwoLayer) else weights
     named = "signs" if signs else "readout"

@@ -1,6 +1,9 @@
-"""Outputs that minimise every loss and belong to weights near a network's own: labels for the certificate.
+"""Targets for the outputs: they minimise the loss of every sample, and weights near the network's own weights reach
+them.
 
-The results here only propose targets: any targets in their intervals are allowed.
+The certificate takes such targets as labels.
+
+The theorem allows any targets in their intervals, so rounding errors here do no harm.
 """
 
 import numpy as np
@@ -13,7 +16,8 @@ from ntkfl.any_order.scaled_network import Unreachable, scaled
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.problem import Problem, Weights
 
-# most turns of the active set method; turns without progress after which one row changes at a time
+# largest number of iterations of the active set method; number of iterations without progress after which only one row
+# is changed at a time
 TURNS, PATIENCE = 200, 3
 
 
@@ -24,7 +28,7 @@ def proposed(
     high: Float[np.ndarray, "n C"],
     names: Int[np.ndarray, " n"],
 ) -> Float[np.ndarray, "n C"]:
-    """Targets t with low <= t <= high, (n, C), reached by nearly the least change of the weights.
+    """Targets t with low <= t <= high, (n, C), for which the change of the weights is nearly as small as possible.
 
     `names` are the samples' numbers in messages.
 
@@ -60,7 +64,7 @@ def nearest_in_box(
     except (np.linalg.LinAlgError, ValueError):
         return best
     least, tolerance = float(best @ scipy.linalg.cho_solve(factor, best)), 1e-13 * np.abs(best).max()
-    # side of each entry: 1 if the entry is tied to its lower end, -1 if it is tied to its upper end, else 0
+    # 1 for an entry that is fixed at its lower end, -1 for an entry that is fixed at its upper end, otherwise 0
     side, fewest, patience = np.zeros(len(low)), len(low) + 1, PATIENCE
     for _ in range(TURNS):
         interruption.check()
@@ -69,7 +73,8 @@ def nearest_in_box(
             wanted = np.where(side > 0, low, high)[tied]
             try:
                 pull[tied] = scipy.linalg.cho_solve(scipy.linalg.cho_factor(kernel[np.ix_(tied, tied)]), wanted)
-            except np.linalg.LinAlgError:  # by rounding a block may be singular although the whole matrix is not
+            # because of rounding, a block may be singular although the whole matrix is not
+            except np.linalg.LinAlgError:
                 return best
         change = kernel @ pull
         inside = np.clip(change, low, high)

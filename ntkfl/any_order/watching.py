@@ -1,4 +1,6 @@
-"""Training until a round certifies for any order: by Algorithm 1, or with tuned momentum at the server."""
+"""Training until the any-order certificate holds, by Algorithm 1 (FL-NTK's form of FedAvg) or with tuned momentum at
+the server.
+"""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,10 +24,12 @@ Found = TypeVar("Found", bound=LaterModels)
 
 
 def tuned_momentum(problem: Problem, setup: Setup) -> tuple[float, float]:
-    """Server step and momentum (eta_g, b) of the fastest heavy ball at infinite width, at these local steps.
+    """The server step eta_g and the momentum b for which the heavy-ball method is fastest at infinite width, with these
+    local steps.
 
-    With nu the eigenvalues of H P: eta_g / N = (2 / (sqrt nu_1 + sqrt nu_n))^2 and b = ((sqrt k - 1)/(sqrt k + 1))^2,
-    where k = nu_n / nu_1. A round then contracts by sqrt b.
+    Let nu_1 be the smallest and nu_n the largest eigenvalue of H P, where one round of FedAvg maps a residual r to (I -
+    (eta_g / N) H P) r. Then eta_g / N = (2 / (sqrt nu_1 + sqrt nu_n))^2 and b = ((sqrt k - 1)/(sqrt k + 1))^2, where k
+    = nu_n / nu_1. A round then contracts by sqrt b.
 
     Args:
         problem: data with scalar labels.
@@ -37,7 +41,8 @@ def tuned_momentum(problem: Problem, setup: Setup) -> tuple[float, float]:
         ValueError: local steps beyond the stability limit, where no server step helps.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # warnings about the setup's server step, which is replaced here
+        # ignores warnings about the setup's server step, which is replaced here
+        warnings.simplefilter("ignore", UserWarning)
         slowest, fastest = np.sqrt(np.maximum(algorithm1_limit(problem, setup).nu, 0))[[0, -1]]
     if not slowest > 0:
         raise ValueError(f"eta_local {setup.eta_local:g} is beyond the stability limit: no server step contracts")
@@ -46,7 +51,7 @@ def tuned_momentum(problem: Problem, setup: Setup) -> tuple[float, float]:
 
 
 def momentum_checkpoints(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[tuple[int, Weights]]:
-    """The network of setup.seed, at the start and after every `every` rounds with the tuned heavy ball at the server.
+    """The network of setup.seed, at the start and after every `every` rounds with tuned momentum at the server.
 
     Args:
         problem: data with scalar labels.
@@ -64,7 +69,7 @@ def momentum_checkpoints(problem: Problem, setup: Setup, rounds: int, every: int
         weights, before = state
         for _ in leg:
             with warnings.catch_warnings():
-                # with momentum, steps up to twice FedAvg's largest are stable
+                # with momentum, server steps are stable up to twice the largest stable step of FedAvg
                 warnings.simplefilter("ignore", UserWarning)
                 run = simulate(problem, alone, weights, keep=[1], movements=False)
             after = run.weights[1] + momentum * (weights.hidden - before)
@@ -79,12 +84,12 @@ def momentum_checkpoints(problem: Problem, setup: Setup, rounds: int, every: int
 def loss_checkpoints(
     problem: Problem, setup: Setup, loss: ConvexLoss, rounds: int, every: int, start: Network | None = None
 ) -> Iterator[tuple[int, Network]]:
-    """The network at the start and after every `every` rounds of Algorithm 1 on the sum of a loss.
+    """The network at the start and after every `every` rounds of Algorithm 1 on the sum of the losses.
 
-    Hidden weights and biases are trained, the readout and the biases of outputs are not.
+    Hidden weights and hidden biases are trained; the readout and the biases of the outputs are not trained.
 
     Args:
-        problem: data, with as many labels a sample as the network has outputs.
+        problem: data, with as many labels for each sample as the network has outputs.
         setup: width, sigma, seed and steps.
         loss: the loss of an output and its label.
         rounds: number of rounds to train.
@@ -142,7 +147,7 @@ def trained_checkpoints(
     loss: ConvexLoss = SQUARES,
     start: Network | None = None,
 ) -> Iterator[tuple[int, Network]]:
-    """Checkpoints of Algorithm 1 on squares, with tuned momentum or without, or on another loss.
+    """Checkpoints of Algorithm 1, on squares with or without tuned momentum, or on another loss without momentum.
 
     Args:
         problem: data; with scalar labels unless a start is given.
@@ -174,15 +179,17 @@ def watch_any_order(
     loss: ConvexLoss = SQUARES,
     start: Network | None = None,
 ) -> Iterator[tuple[int, Found]]:
-    """Train on until a checkpoint certifies: each round that was tried, and its certificate.
+    """Train until the certificate of a checkpoint holds; yields the number of each round that was tried, and its
+    certificate.
 
     Args:
         problem: data with scalar labels.
         setup: sizes, seed and steps; its rounds are not used.
-        rounds: rounds trained at most.
-        every: rounds between two tries to certify.
+        rounds: the largest number of rounds to train.
+        every: number of rounds between two attempts to certify.
         certify: `certify_any_order`, or `certify_method` with its setup and method.
-        momentum: whether the server has tuned momentum until a round certifies; the certified training has no momentum.
+        momentum: whether the server has tuned momentum until a certificate holds. The training that is certified has no
+            momentum.
         loss: the loss of the training; default squares.
         start: the network to train on from, without momentum; default that of setup.seed.
     """
@@ -204,13 +211,13 @@ def certify_after(
     loss: ConvexLoss = SQUARES,
     start: Network | None = None,
 ) -> Found:
-    """The certificate after so many rounds, trained as by `watch_any_order`.
+    """The certificate after the given number of rounds, trained as by `watch_any_order`.
 
     Args:
         problem: data with scalar labels.
         setup: sizes, seed and steps.
         rounds: number of rounds before the certificate.
-        every: rounds that are computed in one go; the last bits of the weights depend on it.
+        every: number of rounds that are computed in one call; the last bits of the weights depend on this number.
         certify: as in `watch_any_order`.
         momentum: whether the server has the momentum of `tuned_momentum`.
         loss: the loss of the training; default squares.

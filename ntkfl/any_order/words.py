@@ -1,4 +1,4 @@
-"""A certificate for any order in words and as numbers for a file."""
+"""An any-order certificate as sentences, and as numbers for a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
-    """The theorem's conclusion in two sentences; or the sentences of `not_certified`."""
+    """The theorem's conclusion in two sentences, or the sentences of `not_certified` if nothing is proved."""
     if not certificate.certified:
         what = "residual |y - f|" if certificate.loss.name == "squares" else "distance of outputs to minimisers"
         return not_certified(certificate.needed_residual, float(certificate.residual.hi), what=what)
@@ -31,7 +31,7 @@ def not_certified(
     what: str = "residual |y - f|",
     remembers: bool = False,
 ) -> tuple[str, str]:
-    """Two sentences: that nothing is proved, and which residual would certify, if that is known."""
+    """Two sentences: that nothing is proved, and with which residual the certificate would hold, if that is known."""
     first = (
         f"NOT CERTIFIED for {training}: this proof does not reach the network, and says nothing against training it."
     )
@@ -43,7 +43,7 @@ def not_certified(
 
 
 def as_text(certificate: AnyOrderCertificate) -> str:
-    """The sentences, the numbers that they rest on, and the conditions."""
+    """The sentences of the certificate, its numbers, and its conditions."""
     constant = certificate.weights.hidden.shape[1] > certificate.network.hidden.shape[1]
     numbers = {} if certificate.certified else {"in the way": certificate.why}
     squares = certificate.loss.name == "squares"
@@ -70,7 +70,7 @@ def as_text(certificate: AnyOrderCertificate) -> str:
             "an output moves at most": moved,
         }
     if certificate.certified and certificate.problem.y.size > certificate.problem.n:
-        # the difference of two outputs may change by twice the largest change of one
+        # the difference of two outputs changes by at most twice the largest change of one output
         numbers["classes final that lead by"] = f"{shown_up(2 * certificate.prediction_radius)} |x|"
     lines = [*sentences(certificate), "", *(f"  {name:<28}{shown}" for name, shown in numbers.items())]
     return "\n".join(
@@ -110,7 +110,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _digits(value: float, rounding: str) -> str:
-    """Six digits of a number, rounded in the direction that claims less."""
+    """Six digits of a number, rounded in the direction that makes the claim weaker."""
     if not np.isfinite(value):
         return str(value)
     return f"{float(Context(prec=6, rounding=rounding).create_decimal(Decimal(float(value)))):.6g}"
