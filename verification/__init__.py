@@ -1,4 +1,8 @@
-"""The machine that checks any statement: enclosures, trials, mutants, certificates, verdicts."""
+"""The machine that checks any statement.
+
+It evaluates both sides of a claim on concrete cases, with proved or measured errors (enclosures), and gives a verdict.
+It also judges wrong versions of each formula (mutants), and computes certificates of networks.
+"""
 
 from typing import TYPE_CHECKING
 

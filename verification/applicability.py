@@ -1,4 +1,7 @@
-"""Which statements apply to a user's data and setup, and how sharp their bounds are, each judged on one case."""
+"""Which statements apply to a user's data and setup, and how sharp their bounds are.
+
+Each form of a statement (as stated in a paper, as proved, ...) is judged on one case, which is made of the user's data.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -26,7 +29,8 @@ class Applies(StrEnum):
 
     YES = "yes"
     IDENTITY = "identity"  # an equality or a statement of a similar kind: true, but no bound
-    VACUOUS = "vacuous"  # the form applies; its bound says nothing about possible runs, or less than a trivial bound
+    # the form applies, but its bound says nothing about possible runs, or less than a trivial bound says
+    VACUOUS = "vacuous"
     OTHER_OPTIONS = "with other options"
     NO = "no"
     FAILED = "failed"
@@ -39,11 +43,11 @@ class Applicability:
     Args:
         plan: the plan by which the form was checked.
         applies: the answer.
-        sharpness: left/right on the case if the form applies (for an equality its relative error); near 1 the bound
-            is sharp.
+        sharpness: left side / right side of the claim on the case, if the form applies; for an equality the relative
+            error. A bound is sharp if this number is near 1.
         margins: the smallest margin of each hypothesis, by its name.
-        why: if the form does not apply, the unmet hypothesis with the value, the limit and a value that passes; or why
-            the bound is vacuous; or what failed.
+        why: if the form does not apply, the hypothesis that is not met, with its value, its limit and a value that
+            would pass. If the bound is vacuous, the reason. If the computation failed, the error.
     """
 
     plan: Plan
@@ -66,11 +70,11 @@ class Applicability:
 def applicable(
     statements: Iterable[Statement], options: Options, progress: Progress | None = None, auto_step: bool = False
 ) -> tuple[list[Applicability], int]:
-    """The forms about the user's data that are not known to fail, the most useful first, and the number of other forms.
+    """The forms about the user's data that are not known to fail, and the number of other forms.
 
-    The other forms are counted and not judged: forms recorded violated, forms that are not about data, and forms about
-    more than one setup (rates, orders, networks of several widths). Each form is judged on the case of the options'
-    seed; to be quick, no stored case is run.
+    Each form is judged on the case of the options' seed; to be quick, no stored case is run. The other forms are
+    counted and not judged. They are forms that are recorded as violated, forms that are not about data, and forms about
+    more than one setup (rates, orders, networks of several widths).
 
     Args:
         statements: statements to check.
@@ -78,7 +82,7 @@ def applicable(
         progress: a function that is called with each form; default None.
         auto_step: give a form a step of its own, if a change of the step alone meets its hypotheses.
 
-    Returns: the forms, and the number of forms that are left out.
+    Returns: the forms, the most useful first, and the number of forms that are left out.
 
     Raises:
         ValueError: the options name no data. TooLittleMemory: a case is too large for this machine.
@@ -88,13 +92,14 @@ def applicable(
 
 
 def about_data(statements: Iterable[Statement], options: Options) -> tuple[list[AboutData], int]:
-    """The forms that `applicable` looks at, and how many others there are.
+    """The forms that `applicable` judges, and the number of other forms.
 
     Args:
         statements: statements to check.
         options: the user's options: data, steps, seed.
 
-    Returns: the forms, each with its statement and the first of its families, and the number of others.
+    Returns: the forms that are judged, each with its statement and the first of its families of cases; and the number
+        of other forms.
 
     Raises:
         ValueError: the options name no data. TooLittleMemory: a case is too large for this machine.
@@ -122,7 +127,7 @@ def looked_at(
     """The result of one case for each form, the most useful first.
 
     Args:
-        forms: as `about_data` gives them; forms of one family share their case.
+        forms: as `about_data` returns them; forms with the same family of cases share one case.
         options: the user's options: data, steps, seed.
         progress: a function that is called with each family; default None.
         auto_step: give a form a step of its own, if a change of the step alone meets its hypotheses.
@@ -141,7 +146,7 @@ def looked_at(
 
 
 def _looked(statement: Statement, form: Form, options: Options, cases: Cases, auto_step: bool) -> Applicability:
-    """The result of one case for a form: the plan, and the judgement if the form can be tested."""
+    """The result of one case for a form, from the plan and, if the form can be tested, from the judgement."""
     once = replace(options, trials=1)
     check = begun(statement, form, once, wrong=False)
     label = {"cases": check.families[0].name, "case_seed": options.seed}

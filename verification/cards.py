@@ -1,6 +1,7 @@
-"""The words of every statement: read from `bounds/cards.json`, or made from a statement that the file lacks.
+"""The card of every statement: its title and texts, read from `bounds/cards.json` or made from the statement itself.
 
-`python -m verification.cards` writes the file, for the statements of this project.
+A card is made from a statement that the file lacks, such as a user's own. `python -m verification.cards` writes the
+file for the statements of this project.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def cards(*words: str) -> tuple[Card, ...]:
-    """The cards of the statements that these words name, each once.
+    """The cards of the statements that these words name, without repetition.
 
     Args:
-        words: as `bounds.find` takes them; without words: every statement.
+        words: words as `bounds.find` takes them; without words, every statement is meant.
 
     Raises:
         KeyError, ExtensionError: as `bounds.find`.
@@ -38,10 +39,10 @@ def cards(*words: str) -> tuple[Card, ...]:
 
 
 def card_of(statement: Statement) -> Card:
-    """The words of one statement.
+    """The card of one statement.
 
     Args:
-        statement: any.
+        statement: any statement.
     """
     from verification.plain_text import symbol_text
     from verification.verdict_page import symbols

@@ -1,4 +1,4 @@
-"""The cases of one form as numbers: a picture is drawn from them, and a verdict keeps them."""
+"""The cases of one form as numbers, which a verdict keeps and from which a picture is drawn."""
 
 import math
 from collections.abc import Mapping
@@ -14,9 +14,11 @@ COLUMNS, ERRORS = ("x", "x_error", "y", "y_error", "ratio"), ("x_error", "y_erro
 
 @dataclass(frozen=True)
 class Curve:
-    """Values along one axis: `along` is "size" (of a ladder), or "round" or "entry" (for the ratios of an array).
+    """Values along one axis.
 
-    claimed: the claimed power of the size. part: part of the claim. error: empty where none is known.
+    `along` names the axis: "size" (the sizes of a ladder, which is a case with networks of several sizes), "round", or
+    "entry" (of an array, whose ratios left/right are the values). `claimed` is the claimed power of the size. `part` is
+    the index of the part of the claim. `error` is empty where no error is known.
     """
 
     family: str
@@ -30,7 +32,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Exponent:
-    """A measured exponent, its half-width, and the claimed one (for an O(.) the exponent of left/right, at most 0)."""
+    """A measured exponent, its half-width, and the claimed exponent.
+
+    For an O(.) claim, `value` is the exponent of left/right, which is claimed to be at most 0.
+    """
 
     family: str
     part: int
@@ -42,13 +47,14 @@ class Exponent:
 
 @dataclass(frozen=True)
 class CasePoints:
-    """The cases of one form, a row each, to DIGITS digits.
+    """The cases of one form, one row for each case, in numbers of DIGITS digits.
 
-    `cases` counts the admitted cases; the rows may be fewer. `family` is an index into `families`. `x` and `y` are the
-    right and left side; for an identity the relative error and the difference; for a two-sided claim the upper end and
-    the place between the ends, 0 to 1. `outcome` is an index into `compare.SEVERITY`. `ratio` is left/right or its
-    substitute. `knobs` has, by name, quantities on which the ratio may depend. `failed` counts the cases that broke a
-    claim which may fail with a probability in the interval `allowed`.
+    `cases` counts the admitted cases; there may be fewer rows. `family` is an index into `families`. `x` and `y` are
+    the right and the left side of the claim. For an identity they are the relative error and the difference. For a
+    two-sided claim `x` is the upper end, and `y` is the place between the two ends, from 0 to 1. `outcome` is an index
+    into `compare.SEVERITY`. `ratio` is left/right or, for some kinds of claims, what takes its place. `knobs` has, by
+    name, quantities on which the ratio may depend. Some claims may fail with a probability in the interval `allowed`;
+    for them `failed` counts the cases that broke the claim.
     """
 
     cases: int
@@ -67,7 +73,7 @@ class CasePoints:
     allowed: tuple[float, float] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types, a column of numbers as one string; `from_json` gives it back."""
+        """The content in plain JSON types, each column of numbers as one string. `from_json` restores the value."""
         content: dict[str, Any] = {"cases": self.cases, "families": list(self.families)}
         content |= {name: _joined(getattr(self, name)) for name in ("family", "outcome", *COLUMNS)}
         content |= {name: "" for name in ERRORS if not any(getattr(self, name))}
@@ -85,7 +91,7 @@ class CasePoints:
             name: its place in the file, for messages; default "seen".
 
         Raises:
-            ValueError: it is not such a value.
+            ValueError: the content is not one that `to_json` writes.
         """
         try:
             plain = _plain(content)
@@ -100,7 +106,9 @@ class CasePoints:
 
 
 def rounded(value: float) -> float:
-    """A number to DIGITS digits; NaN becomes infinity, which is not drawn and, unlike NaN, equals itself.
+    """A number rounded to DIGITS digits. NaN becomes infinity.
+
+    Infinity is not drawn, and it equals itself, which NaN does not.
 
     Args:
         value: any number, infinities and NaN too.

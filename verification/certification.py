@@ -1,4 +1,7 @@
-"""Certificates of a network by the best theorem, and the smallest width, or the largest step, that has one."""
+"""Certificates of a network by the theorem that does best.
+
+The module also looks for the smallest width, or the largest step, at which a network has a certificate.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -35,7 +38,8 @@ def certify(
         problem: data with scalar labels.
         setup: sizes, steps, and the seed where weights are drawn.
         weights: hidden (width, d) and signs (width,). Default: the weights that `simulate` draws from setup.seed.
-        certificate: the theorem to run; default the a-priori convergence certificate fl-ntk/B.3-certificate.
+        certificate: the function that computes the certificate; default the a-priori convergence certificate
+            fl-ntk/B.3-certificate.
 
     Raises:
         ValueError: the certificate refuses the network.
@@ -50,7 +54,9 @@ def certify(
 def best_certificate(
     problem: Problem, setup: Setup, weights: Weights, round_: int = 0, theorems: Mapping[str, Theorem] = THEOREMS
 ) -> Certified:
-    """The certificate with the fastest contraction; if no theorem certifies, the result that comes closest.
+    """The certificate with the fastest contraction, of several theorems' certificates for one network.
+
+    If no theorem certifies the network, the result that comes closest to a certificate is returned.
 
     Args:
         problem: data with scalar labels.
@@ -67,12 +73,12 @@ def best_certificate(
 
 
 def certify_after(problem: Problem, setup: Setup, rounds: int, every: int) -> Certified:
-    """The best certificate of the network after this many rounds; see `checkpoints`.
+    """The best certificate of the network after `rounds` rounds of training, which passes through `checkpoints`.
 
     Args:
         problem: data with scalar labels.
         setup: sizes, seed and steps; its rounds are not used.
-        rounds: trained before the certificate.
+        rounds: how many rounds the network is trained before it is certified.
         every: rounds between checkpoints; the last bits of the weights depend on it.
     """
     require_memory(problem)
@@ -83,15 +89,17 @@ def certify_after(problem: Problem, setup: Setup, rounds: int, every: int) -> Ce
 
 
 def watch(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[tuple[int, float, Certified | None]]:
-    """Train until a checkpoint certifies; yields (round, required radius over R, certificate or None).
+    """Train a network until it is certified at a checkpoint, and yield the result of every checkpoint.
 
-    R is the radius of theorem X.12, and the quotient is computed in float64. The certificate is computed in balls, at
-    the last checkpoint and at checkpoints where float64 expects X.12 to certify.
+    What is yielded is (round, quotient, certificate or None). The quotient is the radius that theorem X.12 requires
+    over the radius R of that theorem; it is computed in float64. The certificate is computed in ball arithmetic, whose
+    errors are proved. It is computed at the last checkpoint, and at checkpoints where float64 expects that X.12
+    certifies.
 
     Args:
         problem: data with scalar labels.
         setup: sizes, seed and steps; its rounds are not used.
-        rounds: trained at most.
+        rounds: the largest number of rounds that are trained.
         every: rounds between checkpoints.
     """
     require_memory(problem)
@@ -111,7 +119,8 @@ SMALLEST_STEP, LARGEST_STEP = 1e-6, 64.0  # in units of 1 / (largest squared nor
 FIRST_WIDTH = 4096
 RATIO = 1.1  # the search ends when a certified value and a failing value differ by this factor
 
-Progress = Callable[[float, Certified | None], None]  # a value that was tried; None: training overflowed
+# called with a value that was tried and its certificate; None if training overflowed
+Progress = Callable[[float, Certified | None], None]
 
 
 @dataclass(frozen=True)
@@ -119,11 +128,11 @@ class Searched:
     """Where a search ended.
 
     Args:
-        setup: with the smallest width (largest step) at which the network certifies; if there is none, with the largest
-            width (smallest step) that was tried without overflow.
+        setup: the setting with the smallest width (or largest step) at which the network is certified. If no certified
+            value was found, the setting with the largest width (or smallest step) that was tried without overflow.
         certified: the certificate with this setup.
-        fails: the next smaller width (larger step) that was tried, which does not certify; None: the end of the range
-            was reached.
+        fails: the next smaller width (or larger step) that was tried, at which the network is not certified. None if
+            the end of the range was reached.
     """
 
     setup: Setup
@@ -140,14 +149,14 @@ def searched(
     steps: bool = False,
     progress: Progress | None = None,
 ) -> Searched:
-    """The smallest width at which the network certifies after so many rounds, or the largest eta_local.
+    """The smallest width, or the largest eta_local, at which the network is certified after so many rounds.
 
     Args:
         problem: data with scalar labels.
         setup: the setting where the search begins; its other numbers do not change.
-        after: rounds trained before the certificate, default 0.
+        after: how many rounds the network is trained before it is certified; default 0.
         every: rounds between checkpoints; the last bits of the weights depend on it. Default 50.
-        steps: look for the largest eta_local instead.
+        steps: look for the largest eta_local instead of the smallest width.
         progress: a function that is called with each value tried and its certificate; default None.
 
     Raises:

@@ -1,4 +1,8 @@
-"""Comparison by enclosure: a trial's outcome follows from the places of two enclosures, never from a tolerance."""
+"""The outcome of a trial, found by comparing enclosures of the two sides of a claim.
+
+An enclosure is a value with its error. The outcome follows from how the two enclosures lie to each other, never from a
+tolerance.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,9 +14,10 @@ from bounds.formula import Constants
 from bounds.ladders.slopes import Slope, slope
 from ntkfl.estimate import Estimate
 
-FINE = 1e-6  # relative error below which overlapping enclosures touch rather than leave the question open
+# overlapping enclosures with a relative error below this number touch; with a larger error they leave the question open
+FINE = 1e-6
 
-COARSE = 0.2  # an exponent with a larger error does not tell -1/2 from -1/4 or -3/4: unresolved
+COARSE = 0.2  # a claim on an exponent is unresolved if the error is larger: it would not tell -1/2 from -1/4 or -3/4
 
 IDENTITIES = (Kind.EQUALITY, Kind.DEFINITION, Kind.EXISTENCE)
 
@@ -21,12 +26,13 @@ SEVERITY = (Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNRESOLVED, Outcome.VIOLATED
 
 @dataclass(frozen=True)
 class Comparison:
-    """The outcome of one trial, its most telling entry, and how tight it was.
+    """The outcome of one trial, the two sides where they decide, and how tight the comparison was.
 
-    `left`, `right`: the entry that decided (the worst one). `tightness`: the largest left/right (for an equality, the
-    largest |difference| relative to the scale). `margin_in_errors`: least distance of the sides, in errors. `refuted`:
-    False where a ladder's noise and a second term could explain a power outside its interval, or growth of a ratio
-    (see `slopes.slope`).
+    `left`, `right`: the two sides at the entry that decided, which is the worst one. `tightness`: the largest
+    left/right; for an equality, the largest |difference| relative to the scale. `margin_in_errors`: the smallest
+    distance of the two sides, in units of their error. `refuted`: False if noise and a second term could explain what
+    was measured on networks of several sizes, which is a power outside its interval or the growth of a ratio (see
+    `slopes.slope`).
     """
 
     outcome: Outcome
@@ -38,7 +44,10 @@ class Comparison:
 
     @property
     def errors_apart(self) -> float:
-        """Distance of the two deciding sides over the sum of their errors; infinite where neither has an error."""
+        """The distance of the two deciding sides over the sum of their errors.
+
+        It is infinite if neither side has an error.
+        """
         apart, error = abs(float(self.left.value) - float(self.right.value)), float(self.left.error + self.right.error)
         return apart / error if error > 0 else np.inf
 
@@ -53,10 +62,11 @@ def compare(
         left: values of the left side, a number or an array.
         right: values of the right side.
         lower: the right side of the inequality from below, for two-sided claims; default none.
-        reverse: claim the opposite inequality, as a mutant does: the sides change places.
+        reverse: compare with the opposite inequality, in which the sides change places; a mutant may claim it.
 
     Raises:
-        ValueError: neither side has the shape to which both broadcast (as a column and a row), or a side has no entry.
+        ValueError: neither side has the shape to which both sides broadcast (as with a column and a row), or a side has
+            no entry.
 
     Example:
         >>> from bounds import Kind
@@ -89,7 +99,8 @@ def compare(
         else:
             holds, violated = (l_hi <= r_lo, l_lo > r_hi) if kind is not Kind.LOWER else (l_lo >= r_hi, l_hi < r_lo)
             codes = np.where(holds, 0, np.where(violated, 3, np.where(_fine(error, size), 1, 2)))
-            codes = np.where((l_value == r_value) & np.isinf(l_value), 2, codes)  # two infinite values have no order
+            # two infinite values cannot be ordered
+            codes = np.where((l_value == r_value) & np.isinf(l_value), 2, codes)
             nearness = ratios(kind, l_value, r_value)
             margins = np.where(error > 0, np.abs(gap) / error, np.inf)
     if not gap.size:
@@ -107,7 +118,9 @@ def compare(
 
 
 def ratios(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """How near the sides are, in their shape: left/right; for an identity, the difference over the largest entry.
+    """How near the two sides are, in their shape.
+
+    This is left/right; for an identity, it is the difference over the largest entry.
 
     Args:
         kind: the kind of the claim.
@@ -142,7 +155,7 @@ def judge(
     right: tuple[Estimate, ...] | None = None,
     reverse: bool = False,
 ) -> Comparison:
-    """Evaluate both sides of one form on one case and compare them, part by part; the worst part decides.
+    """Evaluate both sides of one form on one case and compare them, for each part of the claim; the worst part decides.
 
     Args:
         statement: the claim.
@@ -150,8 +163,8 @@ def judge(
         case: the case; it is assumed to meet the hypotheses.
         formula: a formula in place of the form's own, such as a mutant's; default the form's own.
         known: the result of `statement.measured` on this case, if it is known; default measured here.
-        right: the values of the formula, part by part, if they are known; default evaluated here.
-        reverse: claim the opposite inequality, as a mutant does.
+        right: the values of the formula for each part of the claim, if they are known; default evaluated here.
+        reverse: compare with the opposite inequality, which a mutant may claim.
 
     Raises:
         ValueError: the formula has another number of parts than the left side.
@@ -170,26 +183,30 @@ def judge(
 
 
 def _worst(parts: list[Comparison]) -> Comparison:
-    """The part that decides, with the smallest margin of all parts."""
+    """The comparison of the part that decides, with the smallest margin of all parts."""
     worst = max(parts, key=_rank)
     nearest = min(part.margin_in_errors for part in parts)
     return worst if worst.margin_in_errors == nearest else replace(worst, margin_in_errors=nearest)
 
 
 def _rank(part: Comparison) -> tuple[int, bool, float]:
-    """How bad a part is: of two violated ones, one that is refuted is worse than one that a second term explains."""
+    """How bad the comparison of one part is, as a key for sorting.
+
+    Of two violated parts, a refuted one is worse than one that a second term could explain.
+    """
     violated = part.outcome is Outcome.VIOLATED
     return SEVERITY.index(part.outcome), violated and part.refuted, part.tightness
 
 
 def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
-    """Judge an O(.) claim: left/right must not grow along the ladder.
+    """Judge an O(.) claim, by which left/right must not grow along a ladder of sizes.
 
-    The exponent of left/right decides. An interval above 0 violates the claim, unless the left side may be 0: then
-    perhaps only its error grows. The violation counts as refuted only if no exponent of at most 0 fits with a second
-    term (`bounds.ladders.slopes.slope` says which second terms). The claim holds where the whole interval is at most
-    0, and where the interval reaches 0 and is narrow enough to tell a quarter power from no growth. If the right side
-    is 0 and the left side surely is not, no constant makes the claim true: one case decides.
+    The exponent of left/right decides. If its interval lies above 0 the claim is violated, unless the left side may be
+    0; in that case perhaps only the error of the left side grows. The violation counts as refuted only if no exponent
+    of at most 0 fits with a second term (`bounds.ladders.slopes.slope` says which second terms). The claim holds if the
+    whole interval is at most 0. It also holds if the interval contains 0 and is narrow enough to tell a quarter power
+    from no growth. If the right side is 0 and the left side surely is not, no constant makes the claim true, so one
+    case decides.
     """
     beyond = np.flatnonzero((np.atleast_1d(right.hi) <= 0) & (np.atleast_1d(left.lo) > 0))
     if len(beyond):

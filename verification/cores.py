@@ -1,8 +1,11 @@
-"""The number of cores, in a module that loads nothing else: studies need no verification to start."""
+"""The number of cores of this machine.
+
+The module loads nothing else, so that studies can start without the rest of this package.
+"""
 
 
 def cores() -> int:
-    """How many cores this process may use, by its affinity and the limits of its control group."""
+    """The number of cores that this process may use, by its affinity and the limits of its control group."""
     import joblib  # slow to load
 
     return joblib.cpu_count()

@@ -1,4 +1,9 @@
-"""The machine that checks any statement: cases are drawn once, every form and every mutant is judged on them."""
+"""The machine that checks any statement: each case is drawn once, and every form and every mutant is judged on it.
+
+A case is drawn from a family by its seed. A mutant is a wrong version of a form's formula, which the check should find
+violated. The cases are drawn in a few steps, called looks, each of which draws more of them; see
+`verification.judging.looks`.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,15 +22,16 @@ from verification.judging.looks import Ladders, drawn, shares
 from verification.judging.way_out import Cases
 from verification.verdict import Verdict
 
-THREADS, AHEAD = 3, 8  # threads that prepare cases, and how many cases they may be ahead
+# number of threads that prepare cases, and number of cases that may be prepared before they are judged
+THREADS, AHEAD = 3, 8
 
 Progress = Callable[[str, int, int], None]
 Wanted = Callable[[AnyFamily, int, Any], bool]
-Begin = Callable[..., Check]  # (share=..., looks=...) -> the check that `begun` returns
+Begin = Callable[..., Check]  # a function with arguments share and looks that returns the check which `begun` makes
 
 
 def verify(statement: Statement, options: Options | None = None, form: Form | None = None) -> list[Verdict]:
-    """Check one statement in one form, or in every form it has.
+    """Check one form of a statement, or every form that it has.
 
     Args:
         statement: the claim.
@@ -54,18 +60,19 @@ def verify_all(
     """Check many statements; each case is built once and judged for every form that is checked on it.
 
     Args:
-        statements: to check.
+        statements: the statements to check.
         options: data, sizes, steps and seed of the cases.
-        forms: only these; default: all.
-        progress: called with the family, the number of cases done and the number of all cases; default: not called.
-        threads: number of threads that prepare cases while others are judged; 0 if other processes use the other cores;
-            default 3.
+        forms: the only forms to check; default: all.
+        progress: a function that is called with the family, the number of cases done and the number of all cases;
+            default none.
+        threads: number of threads that prepare cases while other cases are judged; use 0 if other processes use the
+            other cores; default 3.
 
     Raises:
-        TypeError: as `verify`.
+        TypeError: as for `verify`.
 
-    If interrupted (Ctrl-C), the function returns verdicts on the cases counted so far, marked as incomplete; after a
-    second interrupt it returns only the verdicts that are settled by then.
+    If interrupted (Ctrl-C), the function returns verdicts on the cases counted so far, marked as incomplete. After a
+    second interrupt it returns only the verdicts that are finished by then.
     """
     if not isinstance(options, Options):
         raise TypeError(f"the options are {options!r:.40}; options come before forms, and are bounds.Options(...)")
@@ -82,10 +89,14 @@ def verdicts_of_claims(
     progress: Progress | None = None,
     threads: int = THREADS,
 ) -> list[Verdict]:
-    """The verdicts of claims, in their order; each claim has options of its own, and all cases begin at one seed."""
+    """The verdicts of claims, in the order of the claims.
+
+    Each claim has options of its own. The seeds of all cases begin at `seed`.
+    """
     places, before, cases, ladders = list(range(len(claims))), 0, Cases(), Ladders()
     counted: dict[int, Check] = {}
-    # the last look comes twice: in the second one no ladder stays at the share of an earlier look
+    # the last look is taken twice, since an earlier look may have settled a ladder with a part of its networks; in the
+    # second pass every ladder has all of them
     for number, share in enumerate((*looks, looks[-1])):
         checks = {place: counted[place] for place in places if place in counted and counted[place].further(share)}
         for place in places:
@@ -116,19 +127,26 @@ def verdicts_of_claims(
                 missing = check.missing
                 if check.tally.trials or not missing:
                     verdicts.append(check.verdict(claims[place][1], missing, cases))
-    except KeyboardInterrupt:  # an interrupt during a confirmation or a stored case keeps the settled verdicts
+    # if a confirmation or a stored case is interrupted, the verdicts that are finished are kept
+    except KeyboardInterrupt:
         interruption.taken()
     return verdicts
 
 
 def _worth(check: Check) -> tuple[bool, bool, int]:
-    """The rank of a look: a whole look is best, then a look that refutes the form, then a look with more trials."""
+    """The rank of a look, as a key for sorting.
+
+    A look at all needed cases is best, then a look that refutes the form, then a look with more trials.
+    """
     trials = check.tally.trials
     return not check.missing, check.tally.refuted(trials), trials
 
 
 def _told(progress: Progress | None, before: int, last: bool) -> Progress | None:
-    """The progress function of a look: it adds the cases of earlier looks, and 1 to the total if a look may follow."""
+    """The progress function of a look.
+
+    It adds the cases of earlier looks to both numbers, and 1 to the total if another look may follow.
+    """
     if progress is None:
         return None
     return lambda family, done, total: progress(family, before + done, before + total + (not last))
@@ -141,7 +159,10 @@ def run_cases(
     threads: int = THREADS,
     ladders: Ladders | None = None,
 ) -> int:
-    """Give every check the cases of its families that it has not seen, each built once; returns how many were built."""
+    """Give every check those cases of its families that it has not seen; returns the number of cases built.
+
+    A case that several checks need is built once.
+    """
     ladders = Ladders() if ladders is None else ladders
     asking: dict[tuple[AnyFamily, int], list[Check]] = {}
     for check in checks:
@@ -151,18 +172,19 @@ def run_cases(
     families = list(dict.fromkeys(family for family, _ in asking))
     plan = sorted(asking, key=lambda case: (families.index(case[0]), case[1]))
     if threads and not fit_together(families, first_seed, THREADS + AHEAD):
-        threads = 0  # large cases, one at a time
+        threads = 0  # large cases are built one at a time
 
     def wanted(family: AnyFamily, seed: int, case: Any) -> bool:
         return any(check.may_admit(case) for check in asking[family, seed])
 
     with (
         interruption.released(),
-        one_blas_thread(),  # the cases are prepared in threads already
+        one_blas_thread(),  # threads prepare the cases already, so linear algebra needs no threads of its own
     ):
         built = zip(plan, _ahead(plan, threads, wanted, ladders), strict=True)
         for done, ((family, seed), case) in enumerate(built, 1):
-            margins: dict[int, float] = {}  # each hypothesis once: statements and forms share hypotheses
+            # each hypothesis is evaluated once, since statements and forms share hypotheses
+            margins: dict[int, float] = {}
             label = {"cases": family.name, "case_seed": seed}
             for check in asking[family, seed]:
                 if isinstance(case, Exception):
@@ -177,7 +199,7 @@ def run_cases(
 
 
 def chosen_forms(statements: Iterable[Statement], forms: Iterable[Form] | None) -> list[tuple[Statement, Form]]:
-    """Every form of the statements that is wanted; None: every form."""
+    """The wanted forms of the statements; every form if `forms` is None."""
     wanted = list(Form) if forms is None else list(forms)
     if strangers := [form for form in wanted if not isinstance(form, Form)]:
         raise TypeError(f"the form is {strangers[0]!r:.40}; it must be one of {', '.join(map(str, map(repr, Form)))}")
@@ -185,9 +207,9 @@ def chosen_forms(statements: Iterable[Statement], forms: Iterable[Form] | None) 
 
 
 def _ahead(plan: Sequence[tuple[AnyFamily, int]], threads: int, wanted: Wanted, ladders: Ladders) -> Iterator[Any]:
-    """The cases of a plan in order, the next few being prepared in threads while one is judged.
+    """The cases of a plan in order. While one case is judged, threads prepare the next few.
 
-    wanted: whether any check may admit a case; the others are not prepared.
+    `wanted` says whether any check may admit a case; cases that no check may admit are not prepared.
     """
     if not threads:
         yield from (_built(family, seed, wanted, ladders) for family, seed in plan)
@@ -206,10 +228,10 @@ def _ahead(plan: Sequence[tuple[AnyFamily, int]], threads: int, wanted: Wanted, 
 
 
 def _built(family: AnyFamily, seed: int, wanted: Wanted, ladders: Ladders) -> Any:
-    """The case, prepared; in its place the exception where it cannot be constructed.
+    """The prepared case, or the exception that was raised when it was constructed.
 
-    A case is kept even if one of its quantities cannot be computed: some statements do not use the quantity, and a
-    hypothesis may reject the case. A check that uses the quantity meets the error again.
+    A case is kept even if one of its quantities cannot be computed, because some statements do not use that quantity,
+    and because a hypothesis may reject the case. A check that uses the quantity meets the error again.
     """
     try:
         case = drawn(family, seed, ladders)

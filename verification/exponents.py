@@ -1,4 +1,8 @@
-"""Powers of the width, theory beside measurement: each quantity of the rate statements on its ladder of widths."""
+"""Exponents of the width, as claimed and as measured.
+
+For each quantity of the rate statements, networks of several widths are run and the power of the width is fitted. The
+widths and the networks of each width together are called a ladder.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +23,13 @@ class Exponent:
     """A quantity's power of the width and its leading coefficient.
 
     Args:
-        statement: the id of the statement that claims it.
-        title: title of the statement.
+        statement: the id of the statement that claims the power.
+        title: the title of that statement.
         theory: the power as claimed.
         coefficient: the claimed leading coefficient; None where none is claimed.
         measured: the log-log slope with its 99% interval.
-        found: the coefficient at the three largest widths. `found` and `measured` are None if noise hides the slope.
+        found: the coefficient as measured at the three largest widths. `found` and `measured` are None if noise hides
+            the slope.
     """
 
     quantity: str
@@ -39,12 +44,12 @@ class Exponent:
 def ladders(
     options: Options | None = None, largest: int | None = None, networks: int | None = None
 ) -> Mapping[Ladder, Sequence[WidthRate]]:
-    """The statements of exponents by the ladder of widths that they are measured on.
+    """The statements about exponents, grouped by the ladder of widths on which they are measured.
 
     Args:
         options: data, steps and seed of the ladders; default `Options()`.
-        largest: the largest width of a ladder; default no limit.
-        networks: the most networks of a width; default no limit.
+        largest: leave out larger widths; default no limit.
+        networks: the largest number of networks of each width; default no limit.
 
     Raises:
         ValueError: fewer than four widths, or fewer than two networks, are left.
@@ -64,10 +69,10 @@ def ladders(
 
 
 def exponents(wanted: Mapping[Ladder, Sequence[WidthRate]], seed: int = 0) -> Iterator[Exponent]:
-    """Every quantity of these statements, measured on networks of this seed; see `ladders`.
+    """The exponents of every quantity of these statements, measured on networks of this seed.
 
     Args:
-        wanted: statements by their ladder, as `ladders` gives them.
+        wanted: the statements, grouped by their ladder, as `ladders` returns them.
         seed: the seed of the first network, default 0.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The facts of a verdict beside its outcome, as values; `verification.verdict_page` makes sentences of them."""
+"""What a verdict says beside its outcome, as values. `verification.verdict_page` makes sentences of these values."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from verification.sentences import What
 
 
 class Standing(StrEnum):
-    """How well a violation stands, best first."""
+    """How well a violation stands, the best case first."""
 
-    CONFIRMED = "confirmed"  # redone more precisely or on other networks, or both sides enclosed in the first place
+    # it was redone more precisely or on other networks, or both sides were enclosed in the first place
+    CONFIRMED = "confirmed"
     SEEN = "seen"  # no second computation was possible
-    FALLEN = "not confirmed"  # the second computation did not repeat it, or would cost too much
+    FALLEN = "not confirmed"  # a second computation did not repeat the violation, or would cost too much
 
 
 class Data(StrEnum):
@@ -45,7 +46,7 @@ class Where(StrEnum):
 
 @dataclass(frozen=True)
 class Fact:
-    """A fact about a check, as a word and values; `str` gives its sentence.
+    """A fact about a check: a word that says what the fact is about, and values. `str` makes a sentence of them.
 
     Args:
         what: the word.
@@ -62,12 +63,12 @@ class Fact:
         return hash((self.what, str(self)))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types, with the sentence for readers of the file."""
+        """The fact in plain JSON types, and its sentence for people who read the file."""
         return {"what": self.what.value, "values": strict_json(self.values), "text": str(self)}
 
     @classmethod
     def from_json(cls, content: Any, name: str = "fact") -> Fact:
-        """The fact that `to_json` wrote, or the sentence that a file of an older version has in its place.
+        """The fact that `to_json` wrote. A file of an older version has only a sentence, which is kept as the fact.
 
         Args:
             content: the fact, or a text.
@@ -105,7 +106,7 @@ class Confirmation:
     """How well a violation stands, and by which computation.
 
     Args:
-        standing: how well.
+        standing: how well the violation stands.
         how: the computation and its result.
     """
 
@@ -120,21 +121,21 @@ class Confirmation:
 
 @dataclass(frozen=True)
 class Counts:
-    """The drawn cases of a form, by what became of them.
+    """The number of drawn cases of a form, by what became of the cases.
 
     Args:
         holds: number of admitted cases that hold.
         touches: number of admitted cases that meet the bound to within their error.
         unresolved: number of admitted cases whose errors are too large.
         violated: number of admitted cases that violate the claim.
-        rejected: by hypothesis, how many cases did not meet it. Default: none.
-        unmet: for each hypothesis that rejected cases, the value that missed it. Default: none.
-        not_computed: the admitted cases that could not be computed, with the error; they are among the unresolved.
-            Default: none.
-        margins: for each hypothesis its smallest margin over the admitted cases. Default: none are known.
-        would_exclude: if the trials are too few to test the small failure probability that a claim allows, the smallest
-            probability that they would have excluded (at 95%). Default: the trials are enough, or the claim allows no
-            failure.
+        rejected: for each hypothesis, the number of cases that do not meet it. Default: none.
+        unmet: for each hypothesis that rejected cases, a value that does not meet it. Default: none.
+        not_computed: the admitted cases that could not be computed, with the error. These cases are also counted in
+            `unresolved`. Default: none.
+        margins: for each hypothesis, its smallest margin over the admitted cases. Default: none are known.
+        would_exclude: for a claim that may fail with a small probability, if there were too few trials to test that
+            probability: the smallest failure probability that so many trials would have excluded (at 95%). Default: the
+            trials are enough, or the claim allows no failure.
     """
 
     holds: int
@@ -158,8 +159,8 @@ class Elsewhere:
     """The cases on which a form fails although it holds on the user's data.
 
     Args:
-        where: on which cases.
-        ratio: left/right there, or its counterpart for this kind of claim. Default: not known.
+        where: the kind of the cases on which the form fails.
+        ratio: left/right on these cases, or its counterpart for this kind of claim. Default: not known.
     """
 
     where: Where
@@ -188,7 +189,7 @@ class Vacuous:
     Args:
         at_least: by symbol, the required size that no run can have.
         at_most: by symbol, the required step that is too small for any run.
-        factor: a bound that holds without the theorem is smaller by at least this factor, in every case. Default: no
+        factor: in every case, a bound that holds without the theorem is smaller by at least this factor. Default: no
             such bound is smaller.
     """
 

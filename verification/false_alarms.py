@@ -1,4 +1,7 @@
-"""False alarms of the verifier: how often, on fresh cases, it calls a form violated that is recorded to hold."""
+"""False alarms of the verifier.
+
+Forms that are recorded to hold are judged on fresh cases, and it is counted how often the verifier calls them violated.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,17 +14,19 @@ from verification.mutation.matrix import only_form, true_forms
 from verification.verdict import Verdict
 
 FRESH = 1_000_000  # each batch's seeds start at a multiple of this number, far from the seeds of any other run
-BATCHES = 20  # largest number of batches: statements with only a few fixed cases would never reach the number of runs
+# largest number of batches, since statements with only a few fixed cases would never come to the wanted number of runs
+BATCHES = 20
 
 
 @dataclass(frozen=True)
 class FormRuns:
-    """One true form on fresh cases: the runs that were judged, and how many of them were called violated or left open.
+    """The results of one true form on fresh cases.
 
-    A run is one judged case; for a claim with a failure probability, or about a whole ladder, a run is the verdict on a
-    batch. `uncounted`: judged cases that are no runs: they could not be evaluated, or have the same description as an
-    earlier case, which happens in families that are not random. `errors`: batches that an exception ended. `where`: the
-    command that replays each violation or error.
+    They are the number of runs that were judged, and how many of them were called violated or left open. A run is one
+    judged case. For a claim with a failure probability, or a claim about a whole ladder of sizes, a run is the verdict
+    on a batch of cases. `uncounted`: judged cases that are not counted as runs, because they could not be evaluated, or
+    because their description equals that of an earlier case, which happens in families that are not random. `errors`:
+    batches that an exception ended. `where`: the command that replays each violation or error.
     """
 
     id: str
@@ -36,7 +41,10 @@ class FormRuns:
 
 @dataclass(frozen=True)
 class FalseAlarms:
-    """All runs of all true forms, and the largest probability of a false alarm that is consistent with them."""
+    """All runs of all true forms.
+
+    `at_most` is the largest probability of a false alarm that is consistent with the runs.
+    """
 
     forms: tuple[FormRuns, ...]
     first_seeds: tuple[int, ...]
@@ -57,7 +65,7 @@ class FalseAlarms:
 
 @dataclass
 class _Described:
-    """A statement's constants; it also notes the descriptions of the cases."""
+    """A statement's constants. When it is called, the description of the case is noted in `cases`."""
 
     constants: Callable[[Any], Mapping[Any, Any]]
     cases: set[str] = field(default_factory=set)
@@ -71,16 +79,17 @@ class _Described:
 def false_alarms(
     statements: Iterable[Statement], options: Options, runs: int = 10_000, progress: Progress | None = None
 ) -> FalseAlarms:
-    """Judge true forms on fresh batches of cases, each of the default size, until there are enough runs.
+    """Judge true forms on fresh batches of cases until there are enough runs; each batch has the default size.
 
-    Later batches leave out forms that count as a single run over all batches. An interrupted batch is the last.
+    Forms of which a whole batch counts as a single run are left out of later batches, unless no other forms remain. A
+    batch that is interrupted is the last one.
 
     Args:
         statements: the statements whose forms recorded to hold are judged.
         options: options of the cases; the seeds of all batches follow from its seed.
-        runs: the least number of judged runs over all forms; there are fewer if BATCHES do not suffice.
-        progress: called with the family, the number of the batch's cases done and of all its cases; default: not
-            called.
+        runs: the smallest number of judged runs over all forms; there are fewer if BATCHES batches do not suffice.
+        progress: a function that is called with the family, the number of cases of the batch that are done and the
+            number of all its cases; default none.
     """
     chosen = true_forms(statements)
     described = {(s.id, form): _Described(s.constants) for s, form in chosen}

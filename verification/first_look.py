@@ -1,4 +1,4 @@
-"""The statements that are most informative on a user's data, checked on a few cases each: a first look, in seconds."""
+"""A first look, in seconds, at a user's data: the most informative statements are checked on a few cases each."""
 
 import math
 from collections import Counter
@@ -13,7 +13,7 @@ from verification.engine import Progress, run_cases
 from verification.judging.check import Check, begun, option_words
 from verification.judging.way_out import changed
 
-CASES, MOST = 5, 10  # cases of each statement, and number of statements that are checked
+CASES, MOST = 5, 10  # cases for each statement, and largest number of statements that are checked
 COSTLY = "certified"  # the hypothesis of statements about certificates, which take minutes for hundreds of rows
 DEEP = "deep/"  # statements about networks of any depth, which load torch and train
 TELLING = 1e-3  # smallest left/right of an informative bound
@@ -47,7 +47,7 @@ class FirstLook:
         looked: the forms, each judged on one case.
         left_out: number of forms that are known to fail, that are not about one setup, or that are about certificates
             or deep networks.
-        identities: number of forms of equalities about data that were not judged, since there were enough bounds.
+        identities: number of forms about data that are equalities and were not judged, since there were enough bounds.
     """
 
     checked: tuple[Checked, ...]
@@ -57,9 +57,10 @@ class FirstLook:
 
     @property
     def easiest(self) -> tuple[str, tuple[Statement, ...]]:
-        """The option change that makes the most further statements testable, and these statements; empty if none does.
+        """The option change that makes the most further statements testable, and these statements.
 
-        The change never includes steps: each statement finds its own step.
+        If no change does, the results are empty. The change never includes steps, since each statement finds its own
+        step.
         """
         having = {looked.statement.id for looked in self.looked if looked.plan.unmet is None}
         by_change: dict[str, dict[str, Statement]] = {}
@@ -76,7 +77,10 @@ class FirstLook:
 
     @property
     def missed(self) -> Counter[str]:
-        """The number of untestable forms, by the hypothesis that the first case misses and no option meets."""
+        """For each hypothesis, the number of forms that cannot be tested because of it.
+
+        The first case does not meet the hypothesis, and no options were found with which a case would pass.
+        """
         return Counter(
             looked.plan.unmet.name
             for looked in self.looked
@@ -95,12 +99,12 @@ class FirstLook:
 def first_look(
     statements: Iterable[Statement], options: Options, progress: Progress | None = None, cases: int = CASES
 ) -> FirstLook:
-    """Judge every statement about the data on one case, and check the most informative ones on a few.
+    """Judge every statement about the data on one case, and check the most informative ones on a few cases.
 
-    Where a form's hypotheses do not allow the step of the options, the form is checked with a smaller step. The
-    sharpest bound comes first; identities are judged only where there are too few informative bounds. Each statement is
-    checked in its most informative form. A statement whose hypotheses reject some of the cases is passed over.
-    Statements about certificates and about deep networks are left out.
+    If a form's hypotheses do not allow the step of the options, the form is checked with a smaller step. The result
+    with the sharpest bound comes first. Identities are judged only if there are too few informative bounds. Each
+    statement is checked in its most informative form. A statement whose hypotheses reject some of the cases is passed
+    over. Statements about certificates and about deep networks are left out.
 
     Args:
         statements: statements to judge.
@@ -131,7 +135,10 @@ def first_look(
 
 
 def _most_telling(looked: Iterable[Applicability], cases: int, most: int) -> list[Checked]:
-    """The most informative statements, each in its sharpest form, on a few cases: tested forms, sharpest first."""
+    """The most informative statements, each in its sharpest form and on a few cases.
+
+    Only tested forms are kept; the sharpest comes first.
+    """
     best: dict[str, Applicability] = {}
     for form in looked:
         if form.applies is Applies.IDENTITY or (form.applies is Applies.YES and (form.sharpness or 0.0) >= TELLING):
@@ -148,7 +155,7 @@ def _most_telling(looked: Iterable[Applicability], cases: int, most: int) -> lis
 
 
 def _checked(forms: Sequence[Applicability], cases: int) -> list[Checked]:
-    """Forms on a few cases each; forms with equal families and options share their cases."""
+    """The results of forms on a few cases each; forms with equal families and options share their cases."""
     begun_forms = []
     for form in forms:
         options = replace(form.plan.options, trials=cases)
@@ -162,5 +169,5 @@ def _checked(forms: Sequence[Applicability], cases: int) -> list[Checked]:
 def _settled(form: Applicability, check: Check, options: Options) -> Checked:
     outcome, _ = check.tally.settle(form.statement.kind, min(check.planned, check.required))
     if outcome is Outcome.VIOLATED:
-        outcome = check.verdict(options).outcome  # the verdict confirms the violation, or does not
+        outcome = check.verdict(options).outcome  # whether a violation is confirmed is known only from the verdict
     return Checked(form, outcome, check.tally.trials, check.planned, max(check.tally.tightness, default=float("nan")))

@@ -1,4 +1,7 @@
-"""Values of declared types from JSON: whatever has another type is refused, with its place, value and right type."""
+"""Values of declared types from JSON.
+
+Content of another type is refused, with a message that names its place in the file, its value and the right type.
+"""
 
 import math
 import sys
@@ -17,7 +20,7 @@ WORDS: dict[Any, str] = {str: "a text", bool: "true or false"}
 def read_as(kind: Any, content: Any, name: str) -> Any:
     """The value of this type that `strict_json` wrote; `name` is its place in the file, for messages.
 
-    A dataclass that has `from_json` is read by it. Whole numbers are counts: none is negative.
+    A dataclass that has a method `from_json` is read by that method. Whole numbers are counts, so none may be negative.
 
     Raises:
         ValueError: the content is of another type, or is incomplete.
@@ -55,12 +58,15 @@ def read_as(kind: Any, content: Any, name: str) -> Any:
 
 
 def refused(name: str, content: Any, right: str) -> ValueError:
-    """The error that names a place in a file, its value, and what would be right there."""
+    """The error that names a place in a file, the value there, and what would be right in that place."""
     return ValueError(f"{name!r} is {content!r:.60}; here it is {right}: verify again")
 
 
 def strict_json(content: Any) -> Any:
-    """The same content in the types of strict JSON; a dataclass that has `to_json` is written by it."""
+    """The same content in the types of strict JSON.
+
+    A dataclass that has a method `to_json` is written by that method.
+    """
     if hasattr(content, "to_json"):
         return content.to_json()
     if is_dataclass(content):
@@ -85,7 +91,7 @@ def _of(kind: type, content: Any, name: str) -> Any:
 
 
 def read_fields(kind: Any, content: Any, name: str) -> dict[str, Any]:
-    """The values of a dataclass's fields from a dictionary; other entries of the dictionary are left out."""
+    """The values of a dataclass's fields, taken from a dictionary. Other entries of the dictionary are left out."""
     declared, place = {part.name: part for part in fields(kind)}, f"{name}." if name else ""
     if not isinstance(content, dict):
         raise refused(name or "the content", content, f"an object with {', '.join(declared)}")

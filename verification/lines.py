@@ -1,4 +1,4 @@
-"""Lines of a terminal: a label in the margin, text beside it, wrapped between words."""
+"""Lines for a terminal, with a label in the margin and text beside the label, wrapped between words."""
 
 import textwrap
 from collections.abc import Iterable
@@ -10,11 +10,14 @@ if TYPE_CHECKING:
     from bounds import Claim
     from bounds.cards import ClaimCard
 
-LABEL = 12  # columns of the label, its indent included
+LABEL = 12  # width of the label in columns, its indent included
 
 
 def entry(label: str, content: Iterable[str], width: int) -> list[str]:
-    """A label in the margin and its lines beside it, wrapped; nothing without content."""
+    """The lines of an entry: a label in the margin, and the content beside the label, wrapped.
+
+    No content gives no lines.
+    """
     lines = []
     for text in content:
         lead = f"  {label}".ljust(LABEL) + " "

@@ -1,4 +1,8 @@
-"""What `ntkfl verify --meta` reports: mutants killed by statement and by kind, survivors explained, false alarms."""
+"""The tables of `ntkfl verify --meta`, which measures the verifier itself.
+
+They show how many mutants were killed, by statement and by kind, why others survived, and the false alarms. A mutant is
+a wrong version of a form's formula; it is killed if the check calls it violated.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,7 +22,10 @@ WRONG = (Fate.KILLED, Fate.SURVIVED)
 
 
 def matrix_table(every: Iterable[MutantFound]) -> Table:
-    """One row a form: its own and the standard mutants, killed / total, its title, and why the others survived."""
+    """A table with one row for each form.
+
+    The columns are killed / total of its own mutants and of the standard mutants, the title, and why mutants survived.
+    """
     columns = ("statement", "form", "own", "standard", "title; survivors")
     table = plain_table(columns, numbers=("own", "standard"), wrapped=("title; survivors",), gap=1)
     for (identifier, form), group in groupby(every, key=lambda mutant: (mutant.id, mutant.form)):
@@ -33,7 +40,11 @@ def matrix_table(every: Iterable[MutantFound]) -> Table:
 
 
 def sorts_table(mutants: Sequence[MutantFound]) -> Table:
-    """One row a kind of mutant: killed / total, and the mutants left out since they claim no more or have no value."""
+    """A table with one row for each kind of mutant.
+
+    The columns are killed and total, and the numbers of mutants that are left out, because they claim no more than the
+    form or because they have no value.
+    """
     columns = ("kind of mutant", "killed", "of", "claim no more", "no value")
     table = plain_table(columns, numbers=("killed", "of"), gap=1)
     for sort in Change:
@@ -45,7 +56,10 @@ def sorts_table(mutants: Sequence[MutantFound]) -> Table:
 
 
 def alarms_table(alarms: FalseAlarms) -> Table:
-    """One row a form: fresh runs; how many were called violated, left open, or do not count."""
+    """A table with one row for each form.
+
+    The columns are the number of fresh runs, and how many were called violated, were left open, or are not counted.
+    """
     columns = ("runs", "violated", "unresolved", "uncounted")
     table = plain_table(("statement", "form", *columns, "replay"), numbers=columns, wrapped=("replay",), gap=1)
     for form in alarms.forms:
@@ -55,13 +69,13 @@ def alarms_table(alarms: FalseAlarms) -> Table:
 
 
 def matrix_totals(mutants: Sequence[MutantFound]) -> str:
-    """One line: how many mutants were killed, the statements' own and the standard ones."""
+    """One line that says how many mutants were killed, the statements' own ones and the standard ones apart."""
     own, standard = ([m for m in mutants if m.own is side] for side in (True, False))
     return f"mutants killed: {score(own)} of the statements' own, {score(standard)} of the standard ones"
 
 
 def alarms_totals(alarms: FalseAlarms) -> str:
-    """One line: the number of false alarms, and the largest probability of a false alarm that they allow."""
+    """One line that says how many false alarms there are, and how large a probability of a false alarm they allow."""
     violated, runs, unresolved = (alarms.total(name) for name in ("violated", "runs", "unresolved"))
     return (
         f"{violated} false VIOLATED in {runs} runs of true statements (probability at most {alarms.at_most:.2g}, "
@@ -70,7 +84,10 @@ def alarms_totals(alarms: FalseAlarms) -> str:
 
 
 def exposed(mutants: Iterable[MutantFound], alarms: FalseAlarms) -> list[str]:
-    """Evidence against the verifier: own mutants that survived, false alarms, checks that an exception ended."""
+    """Evidence against the verifier.
+
+    It consists of statements' own mutants that survived, false alarms, and checks that an exception ended.
+    """
     remarks = [
         f"{m.id} ({m.form.value}): its own mutant {m.name!r} {m.fate.value} ({m.why or 'it is not wrong'})"
         for m in mutants
@@ -85,20 +102,20 @@ def exposed(mutants: Iterable[MutantFound], alarms: FalseAlarms) -> list[str]:
 
 
 def meta_json(mutants: Iterable[MutantFound], alarms: FalseAlarms) -> dict[str, Any]:
-    """The two tables in full, every mutant and every form."""
+    """The content of the tables in full, with every mutant and every form."""
     limit = {"violated_probability_at_most": alarms.at_most, "level": 0.975}
     totals = {name: alarms.total(name) for name in ("runs", "violated", "unresolved", "uncounted")}
     return {"mutants": [asdict(mutant) for mutant in mutants], "false_alarms": totals | limit | asdict(alarms)}
 
 
 def score(mutants: Iterable[MutantFound]) -> str:
-    """killed/total of the mutants that claim more than the form."""
+    """The text killed/total, where the total counts the mutants that claim more than the form."""
     fates = Counter(mutant.fate for mutant in mutants)
     return f"{fates[Fate.KILLED]}/{sum(fates[fate] for fate in WRONG)}"
 
 
 def _survivors(mutants: list[MutantFound]) -> str:
-    """The kinds of the survivors, grouped by their common part."""
+    """The kinds of the mutants that survived, grouped by the reason that they have in common."""
     reasons: dict[str, Counter] = {}
     for mutant in mutants:
         if mutant.fate is Fate.SURVIVED:

@@ -1,4 +1,4 @@
-"""Formulas and claims as plain text on one line, for terminals and reports; LaTeX is `Formula.latex`."""
+"""Formulas and claims as plain text on one line, for terminals and reports. `Formula.latex` gives LaTeX instead."""
 
 import re
 from functools import cache, lru_cache
@@ -11,7 +11,7 @@ from sympy.printing.str import StrPrinter
 
 from bounds import Form, Kind, Statement
 
-LONGEST = 600  # characters of a formula that is shown
+LONGEST = 600  # largest number of characters of a formula that is shown
 RELATION = {
     Kind.EQUALITY: "=",
     Kind.TWO_SIDED: "≤",
@@ -32,7 +32,10 @@ SIGN = re.compile(r"<=|>=|->|(?<=\^)\*|(?<![A-Za-z])[A-Za-z]+")
 
 @cache
 def _precedence(item: Any) -> int:
-    """sympy's precedence, without the product of matrices that sympy multiplies out to find its sign."""
+    """The precedence that sympy gives an item, found for a product of matrices without multiplying it out.
+
+    To find the sign of such a product, sympy would multiply it out.
+    """
     if isinstance(item, sp.MatMul):
         factor = item.args[0]
         return PRECEDENCE["Add" if factor.is_Number and factor.is_negative else "Mul"]
@@ -74,37 +77,41 @@ class _Plain(StrPrinter):
 
 @cache
 def signed_terms(total: Any) -> tuple[tuple[bool, Any], ...]:
-    """The terms of a sum in written order, positive ones first; each with whether it is subtracted."""
+    """The terms of a sum in the order in which they are written, positive terms first.
+
+    With each term comes whether it is subtracted.
+    """
     first, *others = sorted(total.args, key=lambda term: (_negative(term), not isinstance(term, sp.Identity)))
     return (False, first), *((minus := _negative(term), -term if minus else term) for term in others)
 
 
 def symbol_text(symbol: Any) -> str:
-    """A symbol's name with its Greek letters: eta_l as η_l, r^{(k)} as r^(k)."""
+    """A symbol's name with its Greek letters; for example eta_l is η_l, and r^{(k)} is r^(k)."""
     name, mark, rest = str(symbol.name).partition("_")
     return (GREEK.get(name, name) + mark + rest).replace("^{(", "^(").replace(")}", ")")
 
 
-@lru_cache(maxsize=None, typed=True)  # 1 and 1.0 are written differently
+# without this, 1 and 1.0 would share an entry, although they are written differently
+@lru_cache(maxsize=None, typed=True)
 def plain(expression: Any) -> str:
-    """A sympy expression on one line: 8·sqrt(n)·r_0/(λ·sqrt(m))."""
+    """A sympy expression as text on one line, such as 8·sqrt(n)·r_0/(λ·sqrt(m))."""
     text = _Plain({"order": "none"}).doprint(sp.sympify(expression))
     return text.replace("**", "^").replace("*", "·")
 
 
 def typed(text: str) -> str:
-    """A formula in plain text with its signs: "lambda_min(H_inf) <= eta" is λ_min(H_∞) ≤ η."""
+    """A formula that is given as plain text, with its signs: "lambda_min(H_inf) <= eta" becomes λ_min(H_∞) ≤ η."""
     return SIGN.sub(lambda match: SIGNS.get(match[0]) or GREEK.get(match[0], match[0]), text)
 
 
 def left_out(expression: Any) -> str:
-    """The text in place of a formula that is too long to read; empty: the formula is short enough."""
+    """The text that is shown in place of a formula that is too long to read; empty if the formula is short enough."""
     length = len(plain(expression))
     return f"a formula of {length} characters, which ntkfl show --tex prints" if length > LONGEST else ""
 
 
 def case_text(case: dict) -> str:
-    """A case in one line: its family and seed, then its numbers."""
+    """A case in one line: its family and seed, followed by its numbers."""
     rest = dict(case)
     where = [str(rest.pop("cases"))] if "cases" in rest else []
     where += [f"seed {rest.pop('case_seed')}"] if "case_seed" in rest else []
@@ -115,7 +122,7 @@ def case_text(case: dict) -> str:
 
 
 def claim_lines(statement: Statement, form: Form) -> list[str]:
-    """The claim of one form, one line a part, then its failure probability and its premise where it has them."""
+    """The claim of one form, one line for each part, then its failure probability and its premise if it has them."""
     formula, relation, lefts = statement.forms[form], RELATION[statement.kind], statement.left_formulas(form)
     parts, measured = formula.parts, "exponent" if statement.kind is Kind.RATE else "left"
     lines = []

@@ -1,4 +1,7 @@
-"""Plans made before any verdict: the step for a form on a user's data, or why the form cannot be checked."""
+"""Plans that are made before any verdict.
+
+A plan says with which step a form is checked on a user's data, or why the form cannot be checked.
+"""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -26,10 +29,10 @@ class Plan:
     Args:
         statement: the claim.
         form: one of the statement's forms.
-        options: the user's options; with another step for this form if `planned` had to find one.
-        unmet: the hypothesis that the first case does not meet; None: the form can be tested.
+        options: the user's options, with another step for this form if `planned` had to find one.
+        unmet: the hypothesis that the first case does not meet. None if the form can be tested.
         found: the value and the limit of that hypothesis.
-        other: the user's options, changed so that the hypothesis is met; None: none were found.
+        other: the user's options, changed so that the hypothesis is met. None if no such options were found.
         passing: whether all hypotheses are met with `other`.
     """
 
@@ -48,36 +51,36 @@ class Plan:
 
     @property
     def change(self) -> str:
-        """The options to change so that the hypothesis is met, as the command line takes them."""
+        """The options to change so that the hypothesis is met, in the form in which the command line takes them."""
         return "" if self.other is None else " ".join(option_words(changed(self.options, self.other)))
 
     @property
     def why(self) -> str:
-        """Why the form cannot be tested, and which options would do; empty if it can be tested."""
+        """Why the form cannot be tested, and with which options it could be; empty if it can be tested."""
         if self.unmet is None:
             return ""
         return f"{self.unmet.name}: {unmet_text(self.missed)}"
 
     @property
     def missed(self) -> Unmet:
-        """The value of the first case, beside the value that the hypothesis asks for."""
+        """The value that the hypothesis has on the first case, and the value that it asks for."""
         return Unmet(self.found, self.change, self.passing)
 
 
 def planned(
     statement: Statement, form: Form, options: Options, cases: Cases | None = None, auto_step: bool = False
 ) -> Plan:
-    """The plan of one form that is about the user's data.
+    """The plan for one form that is about the user's data.
 
     Args:
         statement: the claim.
         form: one of the statement's forms.
-        options: the user's.
-        cases: shared with other plans; default none.
-        auto_step: take another step if the step alone can meet the hypotheses; the width stays.
+        options: the user's options.
+        cases: cases and margins that are shared with other plans; default none.
+        auto_step: take another step if a change of the step alone can meet the hypotheses; the width is not changed.
 
     Raises:
-        ValueError, OSError: the data cannot be had.
+        ValueError, OSError: the data cannot be loaded.
     """
     cases, seed = cases or Cases(), options.seed
     family = families(statement, form, options)[0][0]
@@ -86,7 +89,7 @@ def planned(
         if cases.met(unmet, family, seed):
             continue
         known = cases.margins(family, seed).get(id(unmet))
-        if known is None:  # the margin failed; judging the case reports the error
+        if known is None:  # the margin could not be computed; the error is reported when the case is judged
             break
         rejection = unmet.found(case, known)
         other = way_out(statement, form, options, [unmet.name], 0, seed, cases, widen=not auto_step)
@@ -104,13 +107,14 @@ def plans_on_data(
     auto_step: bool,
     progress: Progress | None = None,
 ) -> tuple[list[Plan], int]:
-    """The plan of every form that is about the user's data, and how many other forms there are.
+    """The plan of every form that is about the user's data, and the number of other forms.
 
-    Networks of several widths are not trained for a plan: such a form is planned with the user's options.
+    Networks of several widths are not trained for a plan. A form about such networks is planned with the user's
+    options.
 
     Args:
-        statements: to be checked.
-        forms: only these; None: all.
+        statements: the statements to check.
+        forms: the only forms to plan; None: all forms.
         options: the user's options: data, sizes, steps, seed.
         auto_step: as in `planned`.
         progress: a function that is called with each form; default None.
@@ -123,7 +127,7 @@ def plans_on_data(
     for done, (statement, form) in enumerate(about, 1):
         plan = Plan(statement, form, options)
         if not isinstance(plan.family, WidthFamily):
-            with suppress(ArithmeticError, ValueError):  # an error of one case: its verdict says so
+            with suppress(ArithmeticError, ValueError):  # an error that one case raises is reported by its verdict
                 plan = planned(statement, form, options, cases, auto_step)
         plans.append(plan)
         if progress is not None:
@@ -133,11 +137,12 @@ def plans_on_data(
 
 
 def verify_planned(plans: Sequence[Plan], progress: Progress | None = None) -> list[Verdict]:
-    """Verdicts of planned forms, each with its plan's options; a form whose first case is rejected is untested.
+    """Verdicts of planned forms, each with the options of its plan. A form whose first case is rejected is untested.
 
     Args:
-        plans: with options of one seed.
-        progress: called with the family, the number of cases done and the number of all cases; default: not called.
+        plans: plans whose options have the same seed.
+        progress: a function that is called with the family, the number of cases done and the number of all cases;
+            default none.
     """
     if not plans:
         return []

@@ -1,7 +1,7 @@
 """Many statements checked by several processes, with the verdicts that one process would give.
 
-The workers are forked from a process that has imported the code and has computed nothing, since jax does not survive a
-fork once it has computed. Each worker has one thread of linear algebra.
+The worker processes are forked from a process that has imported the code and has computed nothing, because JAX does not
+survive a fork once it has computed something. Each worker uses one thread for linear algebra.
 """
 
 import json
@@ -28,7 +28,7 @@ from verification.verdict import Verdict
 from verification.workers.units import Unit, kept_apart, next_for, units
 from verification.workers.worker import STOP, serve
 
-WORTHWHILE = 20.0  # seconds of work below which starting processes costs more than it saves
+WORTHWHILE = 20.0  # with less work than these seconds, starting processes costs more than it saves
 PRELOADED = "verification.workers.preloaded"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -38,7 +38,7 @@ class ProcessEnded(RuntimeError):
 
 
 def start_server() -> None:
-    """Start the process from which workers are forked, unless it runs; it imports while the caller goes on."""
+    """Start the process from which workers are forked, unless it runs; its imports run while the caller goes on."""
     with _for_a_worker():
         forkserver.set_forkserver_preload([PRELOADED])
         forkserver.ensure_running()
@@ -51,21 +51,22 @@ def verify_in_processes(
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> list[Verdict]:
-    """Like `verify_all`, over several processes; in this process if that is as fast.
+    """Verdicts as `verify_all` returns them, computed by several processes, or by this process if that is as fast.
 
     Statements that other processes cannot look up, because the catalogue lacks their ids or has other statements under
     them, are checked in this process. If a process ends early (killed, or out of memory), the verdicts on its
     statements say so, and the other processes go on.
 
     Args:
-        statements: to check.
+        statements: the statements to check.
         options: data, sizes, steps and seed of the cases.
-        forms: only these; default: all.
-        progress: called with the family, the number of cases done and the number of all cases; default: not called.
-        processes: number of processes; default one a core.
+        forms: the only forms to check; default: all.
+        progress: a function that is called with the family, the number of cases done and the number of all cases;
+            default none.
+        processes: number of processes; default one for each core.
 
     Raises:
-        ValueError: processes not positive.
+        ValueError: `processes` is not positive.
     """
     require_size("processes", processes, optional=True)
     statements, forms = list(statements), None if forms is None else list(forms)
@@ -79,7 +80,7 @@ def verify_in_processes(
 
 
 class _Worker:
-    """A process, the connection to it, and its present unit."""
+    """A worker process, the connection to it, and the unit of work that it has."""
 
     def __init__(self, options: Options, forms: Sequence[Form] | None) -> None:
         context = multiprocessing.get_context("forkserver")
@@ -88,14 +89,17 @@ class _Worker:
         self.process: BaseProcess = context.Process(target=serve, args=(theirs, options, forms, files), daemon=True)
         start_server()
         self.process.start()
-        theirs.close()  # so that reading ends when the process is gone
+        theirs.close()  # without this, reading would not end when the process is gone
         self.unit: Unit | None = None
-        self.done = 0  # cases of the unit
-        self.loaded: frozenset[str] = frozenset()  # what all units so far have loaded
+        self.done = 0  # number of cases of the unit that are done
+        self.loaded: frozenset[str] = frozenset()  # the libraries that the process has loaded for all its units so far
 
     @property
     def cases(self) -> int:
-        """The unit's cases, as progress counts them; fewer cases may decide, and some may be drawn twice."""
+        """The number of the unit's cases, as progress counts them.
+
+        Fewer cases may decide, and some cases may be drawn twice.
+        """
         return self.unit.cases if self.unit else 0
 
     def take(self, unit: Unit | None) -> None:
@@ -152,7 +156,7 @@ class _Pool:
     def _hear(self, worker: _Worker) -> None:
         try:
             kind, *content = json.loads(worker.connection.recv_bytes())
-        except (EOFError, OSError):  # an OSError: a message was cut in two
+        except (EOFError, OSError):  # an OSError is raised if a message was cut in two
             return self._ended(worker)
         if kind == "case":
             worker.done += 1
@@ -172,7 +176,7 @@ class _Pool:
             self.progress(family, self.done, self.total)
 
     def _ended(self, worker: _Worker) -> None:
-        """A process is gone: it was told to end, or its unit has no outcome."""
+        """Handle a process that is gone, either because it was told to end or without an outcome for its unit."""
         del self.workers[worker.connection]
         worker.connection.close()
         worker.process.join()
@@ -184,7 +188,7 @@ class _Pool:
                 self._start()
 
     def _give_up(self, unit: Unit, why: str, counted: int = 0) -> None:
-        """Verdicts without an outcome for the claims that will not be checked."""
+        """Make verdicts without an outcome for the claims that will not be checked."""
         for statement, form in chosen_forms((s for s in self.statements if s.id in unit.statements), self.forms):
             check = begun(statement, form, self.options)
             check.fail(ProcessEnded(why))
@@ -192,11 +196,11 @@ class _Pool:
         self._counted(unit.cases - counted, "given up")
 
     def _stop(self) -> None:
-        """Hand out no more units and end the running checks; their verdicts are of the cases counted so far."""
+        """Hand out no more units and end the running checks, whose verdicts then rest on the cases counted so far."""
         self.waiting.clear()
         for worker in self.workers.values():
             if worker.unit is None:
-                worker.process.kill()  # it may still be starting
+                worker.process.kill()  # the process may still be starting
             elif worker.process.pid is not None and worker.process.is_alive():
                 with suppress(ProcessLookupError):
                     os.kill(worker.process.pid, STOP)
@@ -204,7 +208,11 @@ class _Pool:
 
 @contextmanager
 def _for_a_worker() -> Iterator[None]:
-    """The state that workers inherit: one thread of linear algebra, only our modules, a terminal's Ctrl-C ignored."""
+    """Set, for a while, the state that worker processes inherit.
+
+    They have one thread of linear algebra, import modules only from the paths of this process, and ignore a terminal's
+    Ctrl-C.
+    """
     given = ONE_THREAD | {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)

@@ -1,4 +1,4 @@
-"""The sentences of the facts that a verdict notes, that confirm a violation, or that a search ends with."""
+"""The sentences of the facts of verdicts: notes, confirmations of violations, and the ends of searches."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -69,7 +69,7 @@ def _side(value: float, error: float) -> str:
 
 
 class What(StrEnum):
-    """What a fact is about, and its sentence, whose arguments are the fact's values."""
+    """What a fact is about, with the function that makes its sentence from the fact's values."""
 
     sentence: Callable[..., str]
 
@@ -79,7 +79,7 @@ class What(StrEnum):
         return what
 
     TEXT = "text", "{text}".format  # a sentence in a file of an older version
-    # why an outcome is what it is
+    # facts that say why an outcome is what it is
     ERROR = "error", "{error}".format
     INTERRUPTED = "interrupted", lambda families: f"interrupted: the cases of {', '.join(families)} were not all run"
     TOO_FEW = "too few", _too_few
@@ -91,7 +91,7 @@ class What(StrEnum):
     NOT_REFUTED = "not refuted", _not_refuted
     BEYOND_PREMISE = "beyond premise", _beyond_premise
     DOUBTED = "doubted", "a violation was seen and not confirmed: {how}".format
-    # options without effect
+    # facts about options that have no effect
     NOT_ABOUT_DATA = (
         "not about data",
         "checked on cases of its own: it is not about data, and the given data were not used".format,
@@ -105,7 +105,7 @@ class What(StrEnum):
         "part engine",
         ("only the runs of the default families were computed on {device}; its other cases were not").format,
     )
-    # how a violation was redone
+    # facts that say how a violation was redone
     OTHER_NETWORKS = "other networks", _other_networks
     SECOND_TERM = "second term", "noise and a term of the next order could explain the measured power".format
     FLOAT64_ONLY = "float64 only", "seen in float64 only: {why}".format
@@ -119,7 +119,7 @@ class What(StrEnum):
     REDOING_FAILED = "redoing failed", "redoing it {failure}".format
     SAMPLED_APART = "sampled apart", "sampled sides {apart:.2g} intervals apart, where a search asks for {asked}".format
     FRESH_NETWORKS = "fresh networks", _fresh_networks
-    # how a search after the cases ended
+    # facts that say how a search after the cases ended
     NO_COUNTEREXAMPLE = "no counterexample", _no_counterexample
     NONE_ADMITTED = "none admitted", _none_admitted
     COUNTEREXAMPLE = "counterexample", _counterexample

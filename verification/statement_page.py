@@ -1,4 +1,4 @@
-"""The page of one statement, before anything is run: its claim in every form, and how it is checked."""
+"""The page of one statement that is shown before anything is run: its claim in every form, and how it is checked."""
 
 from bounds.cards import Card
 from verification.lines import entry, nature_text, wrapped
@@ -8,7 +8,7 @@ def as_text(card: Card, width: int = 100) -> str:
     """Claim, hypotheses, formulas, source, how each side is measured, mutants and symbols, as plain text.
 
     Args:
-        card: the words of the statement: `verification.cards.card_of`.
+        card: the card of the statement, as `verification.cards.card_of` returns it.
         width: columns; longer lines are wrapped between words; default 100.
     """
     lines = wrapped(f"{card.id}  {card.title}", width)

@@ -1,4 +1,4 @@
-"""The data of the pictures of statements: the cases of `verify`, measured and compared."""
+"""The data of the pictures of statements: the cases that `verify` draws, measured and compared."""
 
 from collections.abc import Iterable
 
@@ -16,13 +16,15 @@ def seen_of(
     progress: Progress | None = None,
     limit: int | None = None,
 ) -> dict[tuple[str, Form], CasePoints]:
-    """The measurements of every form on the cases of `verify`, stored cases included, without its mutants and verdicts.
+    """The measurements of every form on the cases that `verify` draws; no mutants are judged and no verdicts are given.
+
+    The stored cases of the forms are included.
 
     Args:
-        statements: in all their forms.
+        statements: statements, of which all forms are measured.
         options: data, sizes, steps and seed of the cases; default `Options()`.
         progress: as for `verify_all`; default None.
-        limit: how many cases of a form are kept; None: all.
+        limit: how many cases of a form are kept; default None, which keeps all.
 
     Raises:
         RuntimeError: a statement's own code failed.

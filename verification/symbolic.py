@@ -1,4 +1,8 @@
-"""Proofs by machine of steps that are pure algebra: simplification, signs of coefficients, subdivision in balls."""
+"""Proofs by machine of steps that are pure algebra.
+
+The means are simplification, the signs of coefficients, and subdivision of a box, on which an expression is enclosed in
+ball arithmetic (numbers with proved errors).
+"""
 
 from collections import deque
 from collections.abc import Mapping
@@ -15,7 +19,7 @@ from ntkfl.balls import NotFinite
 from ntkfl.messages import number_of
 
 MOST_BOXES = 1000
-MOST_DERIVATIVES = 4  # largest order of a zero at a corner of the box that can be dealt with
+MOST_DERIVATIVES = 4  # largest order of a zero at a corner of the box for which a proof is tried
 
 Box = Mapping[sp.Symbol, tuple[sp.Rational, sp.Rational]]
 
@@ -31,7 +35,9 @@ class Proof:
 
 @singledispatch
 def prove(step: Step) -> Proof:
-    """Prove a step, or say why this failed; a step is refuted only if the answer names a point that breaks it.
+    """Prove a step of a derivation, or say why this failed.
+
+    A step is refuted only if the answer names a point at which the step is false.
 
     Args:
         step: a step of a derivation.
@@ -86,7 +92,7 @@ def _(step: OnBox) -> Proof:
 
 
 def _subdivide(expression: sp.Expr, box: Box) -> tuple[int, str | None]:
-    """The number of boxes that show expression >= 0, or the reason why this is not shown."""
+    """The number of boxes on which expression >= 0 was shown, or the reason why this was not shown."""
     waiting, seen = deque([dict(box)]), 0
     while waiting:
         interruption.check()
@@ -111,7 +117,10 @@ def _subdivide(expression: sp.Expr, box: Box) -> tuple[int, str | None]:
 
 
 def _nonnegative(expression: sp.Expr, box: Box, order: int) -> bool:
-    """Whether expression >= 0 on a box: by its enclosure, or on the face where a monotone expression is least."""
+    """Whether expression >= 0 on a box.
+
+    This is seen from its enclosure on the box, or, if it is monotone in a symbol, on the face where it is least.
+    """
     bounds = _enclosed(expression, box)
     if bounds is not None and bounds.lo >= 0:
         return True
@@ -135,7 +144,7 @@ def _surely_nonnegative(number: sp.Expr) -> bool:
 
 
 def _enclosed(expression: sp.Expr, box: Box) -> Estimate | None:
-    """The enclosure of an expression on a box; None where it has no finite one."""
+    """The enclosure of an expression on a box. None if the expression has no finite enclosure."""
     sides = {symbol: _around(*ends) for symbol, ends in box.items() if symbol in expression.free_symbols}
     try:
         return evaluate(expression, sides)

@@ -1,4 +1,4 @@
-"""Tables for terminals, all in one layout, and rows of tables in Markdown."""
+"""Tables for terminals, which all have the same layout, and rows of tables in Markdown."""
 
 from collections.abc import Collection, Iterable
 
@@ -18,5 +18,5 @@ def plain_table(
 
 
 def markdown_row(cells: Iterable[str]) -> str:
-    """A row of a table in Markdown, of cells that are escaped."""
+    """A row of a table in Markdown, made of cells whose text is escaped already."""
     return "| " + " | ".join(cells) + " |"
