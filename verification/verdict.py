@@ -1,4 +1,4 @@
-"""The result of a check, as a value: every report is made from it, and it survives JSON unchanged."""
+"""The result of a check as a value, which is written to JSON and read back unchanged. Every report is made from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from verification.verdict_page import as_text
 NOT_REFUTED = "not refuted"
 NOT_RUN = "not run"
 COUNTS = {part.name for part in fields(Counts)}
-# names in files, where the values of a group stand beside the other fields
+# names in files, in which the values of a group are stored beside the other fields
 FLAT = COUNTS | {"lhs", "rhs", "worst_case", "standing", "own_data", "data_unused"}
 MOVED = {name: f"it is verdict.counts.{name}" for name in COUNTS - {"would_exclude"}} | {
     "worst_case": "it is verdict.worst.case",
@@ -33,7 +33,7 @@ DERIVED = "trials", "mutants_killed", "mutants_total", "broken_by_search", "lhs"
 
 @dataclass(frozen=True)
 class Side:
-    """One side of the worst comparison: value, error, how the error was obtained."""
+    """One side of the worst comparison: its value, its error, and how the error was obtained."""
 
     value: float
     error: float
@@ -41,17 +41,17 @@ class Side:
 
     @classmethod
     def of(cls, estimate: Estimate) -> Side:
-        """The side with the value, error and method of an estimate of one number.
+        """A side with the value, the error and the method of an estimate of one number.
 
         Args:
-            estimate: an Estimate of one number.
+            estimate: the estimate.
         """
         return cls(float(estimate.value), float(estimate.error), estimate.method)
 
 
 @dataclass(frozen=True)
 class Worst:
-    """The worst comparison: both sides, and the case in which they were measured."""
+    """The worst comparison: both sides, and the case on which they were measured."""
 
     left: Side
     right: Side
@@ -59,7 +59,7 @@ class Worst:
 
     @classmethod
     def of(cls, comparison: Comparison, case: dict[str, Any]) -> Worst:
-        """The worst comparison, from its estimates.
+        """The worst comparison, made from the estimates of its two sides.
 
         Args:
             comparison: the comparison.
@@ -74,13 +74,13 @@ class Verdict:
     """The outcome of checking one form of one statement.
 
     `counts`: what became of the drawn cases. `worst`: the worst comparison. `tightness`: the largest and the median
-    left/right (for an equality |difference|/scale instead, for a rate the distance from theory in half-widths).
-    `vacuous`: why the bound is not informative for any possible run; None where it is. `witness`: the result of the
-    stored case; where that case decides, `tightness` includes its ratio. `confirmation`: how a violation was redone.
-    `error`: the exception that ended the check, with its type. `complete`: all its cases were run; it was not
-    interrupted. `data`: whose data the cases, and so the outcome, are about. `elsewhere`: on the user's data, where the
-    form is known to fail on other cases. `seen`: some of the cases, for a picture. `search`: the result of a search
-    after the cases.
+    left/right; for an equality |difference|/scale instead; for a rate the distance from theory in half-widths.
+    `vacuous`: why the bound is not informative for any possible run; None if the bound is informative. `witness`: the
+    result of the stored case. If the stored case decides, `tightness` includes its ratio. `confirmation`: how a
+    violation was redone. `error`: the exception that ended the check, with its type. `complete`: whether all cases were
+    run, without an interruption. `data`: whose data the cases are made of; the outcome is about the same data.
+    `elsewhere`: for the user's data, the other cases on which the form is known to fail. `seen`: some of the cases, for
+    a picture. `search`: the result of a search that followed the cases.
     """
 
     id: str
@@ -118,12 +118,12 @@ class Verdict:
 
     @property
     def own_data(self) -> bool:
-        """Whether the cases, and so the outcome, are of the user's own data."""
+        """Whether the cases are made of the user's own data, so that the outcome is about these data."""
         return self.data is Data.OWN
 
     @property
     def would_exclude(self) -> float | None:
-        """The smallest failure probability that too few trials would have excluded; see `Counts`."""
+        """For too few trials, the smallest failure probability that they would have excluded; see `Counts`."""
         return self.counts.would_exclude
 
     @property
@@ -143,12 +143,15 @@ class Verdict:
 
     @property
     def broken_by_search(self) -> bool:
-        """Whether the cases held, and a counterexample that a search found after them decided."""
+        """Whether the cases held, but a search after them found a counterexample, which decided the outcome."""
         return "search" in (self.tightness or {})
 
     @property
     def word(self) -> str:
-        """The outcome in reports: "not refuted" for a form that holds on too few trials to test its probability."""
+        """The outcome in reports.
+
+        It is "not refuted" for a form that holds on too few trials to test its failure probability.
+        """
         if self.not_run:
             return NOT_RUN
         return NOT_REFUTED if self.would_exclude is not None else self.outcome.value
@@ -160,7 +163,7 @@ class Verdict:
 
     @property
     def weakly_tested(self) -> bool:
-        """Whether some mutant survived; on data that a user chose this says nothing about the check."""
+        """Whether some mutant was not called violated. On data that a user chose this says nothing about the check."""
         told = self.mutants_killed == self.mutants_total or self.own_data or self.not_run
         return bool(self.trials) and not told
 
@@ -171,14 +174,17 @@ class Verdict:
 
     @property
     def tested_and_holds(self) -> bool:
-        """Whether enough cases were tested and none broke the form; a form called not refuted does not count."""
+        """Whether enough cases were tested and none of them broke the form.
+
+        A form whose outcome is called "not refuted" does not count.
+        """
         return self.error is None and self.complete and self.word in (Outcome.HOLDS, Outcome.TOUCHES)
 
     @property
     def as_recorded(self) -> bool:
-        """Whether the outcome is the recorded one; touching a bound counts as holding.
+        """Whether the outcome is the recorded one; an outcome that touches the bound counts as holding.
 
-        A form that is recorded open agrees with every outcome but a violation.
+        A form that is recorded as open agrees with every outcome except a violation.
         """
         outcome = Outcome.HOLDS if self.outcome is Outcome.TOUCHES else self.outcome
         expected = outcome is self.recorded or (self.recorded is Outcome.OPEN and outcome is not Outcome.VIOLATED)
@@ -186,17 +192,20 @@ class Verdict:
 
     @property
     def refutes_open(self) -> bool:
-        """Whether a form that is recorded open is violated: neither as recorded nor against the record."""
+        """Whether a form that is recorded as open is violated.
+
+        Such a violation neither agrees with the record nor contradicts it.
+        """
         return self.error is None and (self.outcome, self.recorded) == (Outcome.VIOLATED, Outcome.OPEN)
 
     @property
     def contradicts_record(self) -> bool:
         """Whether the outcome differs from the recorded outcome.
 
-        With the user's own data, on which the recorded outcomes were not settled, only two things count: the violation
-        of a form that is recorded to hold, and a check that an exception ended. The same holds for an interrupted
-        check. A violated form that is recorded open contradicts nothing; see `refutes_open`. A check that was not run
-        contradicts nothing either.
+        The recorded outcomes were not found on the user's own data. With such data only two things count as a
+        difference: the violation of a form that is recorded to hold, and a check that an exception ended. The same is
+        true of an interrupted check. A violated form that is recorded as open contradicts nothing; see `refutes_open`.
+        A check that was not run contradicts nothing either.
         """
         if self.not_run:
             return False
@@ -206,18 +215,19 @@ class Verdict:
 
     @property
     def fails_elsewhere(self) -> bool:
-        """Whether a form fails on other cases alone: not on the user's data."""
+        """Whether a form fails on other cases only, and not on the user's data."""
         return self.elsewhere is not None and self.outcome is not Outcome.VIOLATED
 
     def __str__(self) -> str:
-        """The full page."""
+        """The full page of the verdict."""
         return as_text(self)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types; a number that is not finite is "inf", "-inf" or "nan", since strict JSON has none.
+        """The verdict in plain JSON types, from which `from_json` restores it.
 
-        The values of `counts`, `worst`, `confirmation` and `data` stand beside the others. `evidence` says on what the
-        recorded outcome of a form of this project rests, and where that is shown. `from_json` gives the verdict back.
+        A number that is not finite is written "inf", "-inf" or "nan", since strict JSON has no such numbers. The values
+        of `counts`, `worst`, `confirmation` and `data` are stored beside the other fields. For a form of this project,
+        `evidence` says on what its recorded outcome rests, and where that is shown.
         """
         statement, redone = own().get(self.id), self.confirmation
         grouped = ("counts", "worst", "confirmation", "data")
@@ -235,7 +245,7 @@ class Verdict:
 
     @classmethod
     def from_json(cls, content: dict[str, Any], name: str = "") -> Verdict:
-        """The verdict that `to_json` wrote, or that an older version wrote, which had texts in place of facts.
+        """The verdict that `to_json` wrote. A file of an older version, which has texts in place of facts, is read too.
 
         Args:
             content: what `to_json` wrote.
@@ -255,7 +265,7 @@ class Verdict:
 
 
 def _grouped(content: Any, name: str) -> Any:
-    """The content of a file with the values of each group in a dictionary of its own."""
+    """The content of a file, in which the values of each group are moved into a dictionary of their own."""
     if not isinstance(content, dict):
         return content
     place = f"{name}." if name else ""

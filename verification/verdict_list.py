@@ -1,4 +1,4 @@
-"""Reports from verdicts: a page, a table, Markdown, JSON and a line of totals. All print the same outcomes."""
+"""Reports made from verdicts: a page, a table, Markdown, JSON and a line of totals. All show the same outcomes."""
 
 import re
 from collections import Counter
@@ -21,18 +21,19 @@ ORDER = (Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED, Outcome.TOUCHES
 STYLE = {Outcome.VIOLATED: "red", Outcome.UNRESOLVED: "yellow", Outcome.UNTESTED: "yellow"}
 COLUMNS = ("outcome", "statement", "form", "trials", "tightness", "mutants", "title", "remark")
 OPEN_VIOLATED = "violated, recorded open"
-SCREEN = 80  # columns of a terminal
+SCREEN = 80  # number of columns of a terminal
 NUMBERS = ("trials", "tightness", "mutants")
 READ_AS: dict[Nature | None, str] = {Nature.SCAN: "as a scan reads", Nature.REPORTED: "as reported"}
 
 
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Verdicts that differ from the record, then violated, unresolved, untested, touches, not refuted, holds.
+    """The verdicts, sorted: first those that differ from the record, and then by their outcomes.
 
-    Violations that are known from a scan or a report alone are the last violations. Equals keep the given order.
+    The order of the outcomes is violated, unresolved, untested, touches, not refuted, holds. Among the violated forms,
+    those that are known only from a scan or a report come last. Verdicts of equal rank keep the given order.
 
     Args:
-        verdicts: as `verify` gives them.
+        verdicts: verdicts as `verify` returns them.
     """
 
     def rank(verdict: Verdict) -> tuple[bool, int, bool, bool]:
@@ -43,15 +44,17 @@ def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 
 def table(verdicts: Iterable[Verdict]) -> Table:
-    """Two lines for each verdict, worst first: the outcome, then the title and remarks; in 80 columns.
+    """A table with two lines for each verdict, the worst verdict first, in 80 columns.
+
+    The first line has the outcome and numbers, the second line the title and remarks.
 
     Args:
-        verdicts: as `verify` gives them.
+        verdicts: verdicts as `verify` returns them.
     """
     ordered = worst_first(verdicts)
     rows = [COLUMNS, *map(_cells, ordered)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS) - 2)]
-    widths[1] -= max(0, sum(widths) + len(widths) - 1 - SCREEN)  # a longer id takes room from its form
+    widths[1] -= max(0, sum(widths) + len(widths) - 1 - SCREEN)  # a longer id leaves less room for its form
     result = Table.grid()
     sides = ["rjust" if name in NUMBERS else "ljust" for name in COLUMNS]
     for place, (*cells, title, remark) in enumerate(rows):
@@ -70,12 +73,13 @@ def table(verdicts: Iterable[Verdict]) -> Table:
 
 
 def news_lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """Verdicts that differ from the record or refute an open form, each with its replay; or one line: nothing is new.
+    """The verdicts that differ from the record or refute an open form, each with the command that replays it.
 
-    If nothing is new and a verdict is on the user's own data or own statement, the list is empty.
+    If there are none, the result is one line which says that nothing is new. If there are none and some verdict is on
+    the user's own data or on the user's own statement, the result is empty.
 
     Args:
-        verdicts: as `verify` gives them.
+        verdicts: verdicts as `verify` returns them.
     """
     new = [v for v in verdicts if v.contradicts_record] + [v for v in verdicts if v.refutes_open]
     if new:
@@ -88,10 +92,10 @@ def news_lines(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def totals(verdicts: Sequence[Verdict]) -> str:
-    """One line: how many verdicts of each outcome, and how many differ from what is recorded.
+    """One line that says how many verdicts have each outcome, and how many differ from what is recorded.
 
     Args:
-        verdicts: as `verify` gives them.
+        verdicts: verdicts as `verify` returns them.
     """
     by_outcome = Counter(verdict.outcome for verdict in verdicts)
     violated = [verdict for verdict in verdicts if verdict.outcome is Outcome.VIOLATED]
@@ -130,10 +134,10 @@ def totals(verdicts: Sequence[Verdict]) -> str:
 
 
 def untested_lines(verdicts: Iterable[Verdict]) -> list[str]:
-    """Why forms are untested and what to do about it: a line for each reason, the commonest last.
+    """Why forms are untested and what to do about it, in one line for each reason; the most frequent reason comes last.
 
     Args:
-        verdicts: as `verify` gives them.
+        verdicts: verdicts as `verify` returns them.
     """
     reasons = Counter(
         (verdict.word, answer(verdict))
@@ -144,10 +148,10 @@ def untested_lines(verdicts: Iterable[Verdict]) -> list[str]:
 
 
 def as_markdown(verdicts: Sequence[Verdict]) -> str:
-    """Totals, the table, and the page of every verdict, worst first.
+    """A page in Markdown: the totals, the table, and the page of every verdict, the worst verdict first.
 
     Args:
-        verdicts: as `verify` gives them.
+        verdicts: verdicts as `verify` returns them.
     """
     rows = worst_first(verdicts)
     lines = ["# Verdicts", "", escaped(totals(verdicts)) + ".", "", *markdown_table(rows)]
@@ -162,27 +166,29 @@ def as_markdown(verdicts: Sequence[Verdict]) -> str:
 
 
 def markdown_table(verdicts: Iterable[Verdict]) -> list[str]:
-    """The rows of `table` in the given order, as lines of Markdown.
+    """The rows of `table` as lines of Markdown, in the given order of the verdicts.
 
     Args:
-        verdicts: as `verify` gives them.
+        verdicts: verdicts as `verify` returns them.
     """
     lines = [markdown_row(COLUMNS), markdown_row(["---:" if name in NUMBERS else "---" for name in COLUMNS])]
     return lines + [markdown_row(map(escaped, _cells(verdict))) for verdict in verdicts]
 
 
 def as_json(verdicts: Iterable[Verdict], provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """{"provenance": ..., "verdicts": [...]}, strict JSON: numbers that are not finite are strings.
+    """The content of a file of strict JSON, {"provenance": ..., "verdicts": [...]}.
+
+    Numbers that are not finite are strings.
 
     Args:
-        verdicts: as `verify` gives them.
+        verdicts: verdicts as `verify` returns them.
         provenance: versions, machine and date of the run.
     """
     return {"provenance": dict(provenance), "verdicts": [verdict.to_json() for verdict in verdicts]}
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown shows unchanged, in a table's cell too.
+    """The text with escapes, so that Markdown shows it unchanged, also in a cell of a table.
 
     Args:
         text: any text.
@@ -191,7 +197,10 @@ def escaped(text: str) -> str:
 
 
 def _nature(verdict: Verdict) -> Nature | None:
-    """The recorded nature of a form's difference; None where there is none or the statement is not known here."""
+    """The recorded nature of the difference between a form and what holds.
+
+    It is None if there is no difference, or if the statement is not known here.
+    """
     statement = catalogue().get(verdict.id)
     claim = statement.forms.get(verdict.form) if statement is not None else None
     return claim.nature if claim is not None else None
@@ -224,14 +233,17 @@ def _cells(verdict: Verdict) -> list[str]:
 
 
 def _known(verdict: Verdict) -> str:
-    """The remark on a violation that is recorded, with the source that it was read from."""
+    """The remark on a violation that is recorded, which says from what kind of source the form was read."""
     if verdict.outcome is not Outcome.VIOLATED or verdict.contradicts_record or verdict.refutes_open:
         return ""
     return READ_AS.get(_nature(verdict), "as recorded")
 
 
 def _not_computed(verdict: Verdict) -> str:
-    """How many cases could not be computed, by kinds of errors; if there are none, how many cases are unresolved."""
+    """How many cases could not be computed, by the kinds of errors.
+
+    If all cases could be computed, this is how many are unresolved.
+    """
     if verdict.counts.not_computed:
         kinds = dict.fromkeys(reason.partition(":")[0] for reason in verdict.counts.not_computed.values())
         return f"{len(verdict.counts.not_computed)} not computed: {', '.join(kinds).replace('failed with ', '')}"
@@ -240,14 +252,20 @@ def _not_computed(verdict: Verdict) -> str:
 
 
 def _only_seen(verdict: Verdict) -> str:
-    """The remark on a violation without a second computation; a violation that a search alone saw decides nothing."""
+    """The remark on a violation that was not computed a second time.
+
+    Such a violation decides nothing if only a search saw it.
+    """
     if verdict.confirmation is None or verdict.confirmation.standing is not Standing.SEEN:
         return ""
     return "seen, not confirmed" if verdict.outcome is Outcome.VIOLATED else "a search saw a violation, not confirmed"
 
 
 def _decided_by(verdict: Verdict) -> str:
-    """What violates a claim that holds in all drawn cases, a search or the stored case, and by how much; else ""."""
+    """What violates a claim that holds in all drawn cases, and by how much.
+
+    This is a search or the stored case. The text is empty if a drawn case violates the claim.
+    """
     if verdict.broken_by_search:
         return f"broken by search, {measured_ratio(verdict.kind, (verdict.tightness or {})['search'])}"
     if verdict.counts.violated:

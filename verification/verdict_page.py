@@ -1,4 +1,4 @@
-"""The full page of one verdict: the answer on the first line, then everything that it rests on."""
+"""The full page of one verdict: the answer on the first line, and below it everything on which the answer rests."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
     """The page of one verdict as plain text, without colour codes.
 
     Args:
-        verdict: to show.
-        statement: the source of the claim and its place. Default: the statement of the catalogue with the verdict's id;
-            without one the page lacks both.
+        verdict: the verdict to show.
+        statement: the statement, which gives the claim and its source. Default: the statement of the catalogue with the
+            verdict's id. If there is none, the page lacks claim and source.
         width: columns; longer lines are wrapped between words; default 100.
     """
     statement = catalogue().get(verdict.id) if statement is None else statement
@@ -86,12 +86,15 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
     ]
     for label, content in entries:
         lines += entry(label, content, width) if label else [""]
-    lines.append("  replay".ljust(LABEL) + " " + verdict.replay)  # to be copied, so not wrapped
+    lines.append("  replay".ljust(LABEL) + " " + verdict.replay)  # not wrapped, since the command is meant to be copied
     return "\n".join(lines)
 
 
 def notes_lines(verdict: Verdict, statement: Statement | None) -> list[str]:
-    """The notes of a verdict, then the statement's note on this form, once: verdicts of older versions contain it."""
+    """The notes of a verdict, followed by the statement's note on this form.
+
+    A note that occurs twice is given once, since verdicts of older versions contain the statement's note.
+    """
     claim = statement.forms.get(verdict.form) if statement is not None else None
     own = [claim.note] if claim is not None and claim.note else []
     return list(dict.fromkeys([*map(str, verdict.notes), *own]))
@@ -109,26 +112,26 @@ def headline(verdict: Verdict) -> str:
 
 
 def amount(value: float, error: float) -> str:
-    """A number with all digits that its error allows, so that no margin is rounded away."""
+    """A number with all digits that its error allows, so that rounding hides no margin."""
     if error == 0:
         return f"{value:.17g}"
-    half = f"{error:.2g}" if 1e-3 <= error < 1e4 else f"{error:.1e}"  # 0.75, not 7.5e-01
+    half = f"{error:.2g}" if 1e-3 <= error < 1e4 else f"{error:.1e}"  # writes 0.75 instead of 7.5e-01
     return f"{value:.{_digits(value, error)}g} ± {half}"
 
 
 def ratio_text(ratio: float, digits: int = 4) -> str:
-    """A ratio to so many digits; if these would round it to 1, its distance from 1."""
+    """A ratio with so many digits. If these digits would show 1 for another number, its distance from 1 is shown."""
     text = f"{ratio:.{digits}g}"
     return text if text != "1" or ratio == 1 else f"1{ratio - 1:+.1e}"
 
 
 def measured_ratio(kind: Kind, ratio: float) -> str:
-    """The ratio of the sides to three digits, with its name for this kind of claim."""
+    """The ratio of the two sides with three digits, and the name that it has for this kind of claim."""
     return f"{MEASURE.get(kind, 'left/right')} {ratio_text(ratio, 3)}"
 
 
 def witness_text(witness: Witness) -> str:
-    """The result of the stored case."""
+    """A sentence on the result of the stored case."""
     ratio = f"left/right {witness.ratio:.4g}"
     if witness.unmet:
         return f"the stored case does not meet {', '.join(witness.unmet)}"
@@ -138,23 +141,26 @@ def witness_text(witness: Witness) -> str:
 
 
 def needed_text(needed: Needed) -> str:
-    """Whether a stored case shows that a hypothesis is needed."""
+    """A sentence that says whether a stored case shows that a hypothesis is needed."""
     return NEEDED[needed]
 
 
 def unmet_text(unmet: Unmet) -> str:
-    """The hypothesis that a rejected case misses, and the options that would meet it."""
+    """How a rejected case misses a hypothesis, and the options that would meet the hypothesis."""
     eased = f": {unmet.options} {'passes' if unmet.passes else 'meets it'}" if unmet.options else ""
     return unmet.found + eased
 
 
 def redone_text(verdict: Verdict) -> str:
-    """How a violation was redone; empty: there is none."""
+    """How a violation was redone; empty if there is no violation."""
     return str(verdict.confirmation.how) if verdict.confirmation else ""
 
 
 def vacuous_text(vacuous: Vacuous | None) -> str:
-    """Why a bound says nothing about runs that are possible, with the number; empty: it is informative."""
+    """Why a bound says nothing about possible runs, with the number that shows it.
+
+    The text is empty if the bound is informative.
+    """
     if vacuous is None:
         return ""
     if vacuous.factor is not None:
@@ -165,7 +171,7 @@ def vacuous_text(vacuous: Vacuous | None) -> str:
 
 
 def elsewhere_text(verdict: Verdict) -> str:
-    """The known cases where a form fails that holds on the user's data; empty if there are none."""
+    """For a form that holds on the user's data, the known cases on which it fails; empty if there are none."""
     place = verdict.elsewhere
     if place is None:
         return ""
@@ -178,7 +184,7 @@ def _digits(value: float, error: float) -> int:
 
 
 def answer(verdict: Verdict) -> str:
-    """The facts found, without the outcome itself."""
+    """A sentence on what was found, without the outcome itself."""
     if verdict.outcome in (Outcome.UNTESTED, Outcome.UNRESOLVED):
         first_note = str(next(iter(verdict.notes), ""))
         reason = next((unmet_text(unmet) for unmet in verdict.counts.unmet.values() if unmet.passes), "")
@@ -216,7 +222,10 @@ def _violation(verdict: Verdict) -> str:
 
 
 def symbols(statement: Statement, form: Form | None = None) -> list[tuple[tuple[Any, ...], str]]:
-    """The symbols of a form, or of all forms, with meanings, by name; symbols without meanings last, in one row."""
+    """The symbols of a form, or of all forms, with their meanings, sorted by name.
+
+    Symbols without meanings come last, together in one row.
+    """
     used: set[Any] = set()
     for formula in statement.forms.values() if form is None else [statement.forms[form]]:
         premises = [side for pair in (formula.premise or {}).items() for side in pair]
@@ -240,12 +249,12 @@ def _form(verdict: Verdict, statement: Statement | None) -> str:
 
 
 def read_from(statement: Statement, form: Form) -> str:
-    """The source of a form's signs, and how sure they are."""
+    """The kind of source from which a form's signs were read, and how sure the reading is."""
     return "; ".join(filter(None, (READ[statement.provenance(form)], statement.forms[form].reading)))
 
 
 def counts_lines(verdict: Verdict) -> list[str]:
-    """How the drawn cases add up."""
+    """How the drawn cases add up, in lines."""
     counts = verdict.counts
     rejected = sum(counts.rejected.values())
     by_name = [
@@ -270,7 +279,7 @@ def _side(side: Side | None) -> list[str]:
 
 
 def tightness_lines(verdict: Verdict) -> list[str]:
-    """The ratios of the two sides, and their meaning."""
+    """The ratios of the two sides, after what they measure."""
     measure = {
         Kind.EQUALITY: "|left - right| / scale",
         Kind.RATE: "distance from the claim in half-widths",
@@ -282,7 +291,7 @@ def tightness_lines(verdict: Verdict) -> list[str]:
 
 
 def mutants_lines(verdict: Verdict) -> list[str]:
-    """Which wrong formulas were told from the right one, and which were not."""
+    """Which wrong formulas (mutants) were told from the right formula, and which were not."""
     if not verdict.mutants_total:
         return ["none is run on this form"]
     if not verdict.trials:
@@ -297,7 +306,7 @@ def mutants_lines(verdict: Verdict) -> list[str]:
 
 
 def run_with(verdict: Verdict) -> str:
-    """The versions and the machine that the verdict was found with."""
+    """The versions and the machine with which the verdict was found."""
     facts = verdict.provenance
     versions = ", ".join(f"{name} {version}" for name, version in facts.get("versions", {}).items())
     machine = [str(facts[name]) for name in ("dtype", "device") if name in facts]

@@ -1,4 +1,7 @@
-"""Findings: printed or proved forms that differ from what holds. Their page, their links, files that replay them."""
+"""Findings, which are printed or proved forms that differ from what holds.
+
+The modules make the page of findings, links to findings, and files that replay the findings.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The permanent address of a finding on the pages, and the files that check it independently of this project."""
+"""The permanent address of a finding on the site, and the files that check a finding without this project."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ CHECKED = (Nature.SUBSTANCE, Nature.REPORTED)  # the natures of the findings tha
 
 
 def anchor(statement: Told, form: Form) -> str:
-    """The end of a link to a finding, whatever its title is: fl-ntk/C.10, stated -> fl-ntk-C.10-stated.
+    """The end of a link to a finding, which does not depend on the title.
+
+    For fl-ntk/C.10, stated, it is fl-ntk-C.10-stated.
 
     Args:
         statement: the claim.
@@ -29,7 +31,7 @@ def anchor(statement: Told, form: Form) -> str:
 
 
 def address(statement: Told, form: Form) -> str:
-    """The finding on the site.
+    """The address of the finding on the site.
 
     Args:
         statement: the claim.
@@ -39,8 +41,9 @@ def address(statement: Told, form: Form) -> str:
 
 
 def check_script(statement: Told, form: Form) -> str | None:
-    """The script that confirms the finding without this project; None unless the finding is one of substance or
-    reported.
+    """The script that confirms the finding without this project.
+
+    It is None unless the nature of the finding is "substance" or "reported".
 
     Args:
         statement: the claim.
@@ -50,7 +53,9 @@ def check_script(statement: Told, form: Form) -> str | None:
 
 
 def replay_path(statement: Told, form: Form) -> str | None:
-    """The replay file of the finding's stored case; None unless the finding is one of substance or reported.
+    """The replay file of the finding's stored case.
+
+    It is None unless the nature of the finding is "substance" or "reported".
 
     Args:
         statement: the claim.

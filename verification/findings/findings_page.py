@@ -1,4 +1,4 @@
-"""The findings page: where a printed form differs from what holds, by how much, and the command that shows it."""
+"""The page of findings: where a printed form differs from what holds, by how much, and the command that shows it."""
 
 import math
 import re
@@ -35,7 +35,7 @@ INTRODUCTION = [
     "surrounding text shows what was meant. Each finding says what its form was read from: a text, a scan that a "
     "machine read, or a report ([How we read the papers](docs/how_we_read.md)).",
 ]
-VERSION = {  # the version of each paper that was read; other papers are listed by their statements' sources
+VERSION = {  # the version of each paper that was read; for other papers, their statements' sources are listed instead
     FL_NTK: "arXiv version of the ICML 2021 paper, with both appendices",
     FEDGUCCI: "KDD 2025 version, and the ICLR submission",
     IMA: "full version with its appendix",
@@ -53,8 +53,8 @@ AS_READ = {
 class Finding:
     """One printed or proved form that differs from what holds.
 
-    `holding`: the last form of the same statement that holds; None where no form does. `found`: the outcome, with the
-    size of a violation. `why`, `consequence`, `evidence`: in sentences.
+    `holding`: the last form of the same statement that holds; None if no form does. `found`: the outcome and, for a
+    violation, its size. `why`, `consequence` and `evidence` are texts in sentences.
     """
 
     verdict: Verdict
@@ -68,7 +68,7 @@ class Finding:
 
     @property
     def what_holds(self) -> str:
-        """Which form holds, in words."""
+        """A text that says which form holds."""
         if self.holding is None:
             return "see its note"
         return "this form" if self.holding is self.verdict.form else f"the {self.holding.value} form"
@@ -76,7 +76,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class PaperFindings:
-    """A paper's findings: a sentence, the differences in the verdicts' order, forms that hold, our own statements."""
+    """The findings about one paper.
+
+    `summary`: a sentence on all of the paper's forms. `differing`: the forms that differ from what holds, in the order
+    of the verdicts. `as_printed`: verdicts on forms that hold. `beyond`: verdicts on this project's own statements.
+    """
 
     paper: str
     summary: str
@@ -85,19 +89,20 @@ class PaperFindings:
     beyond: tuple[Verdict, ...]
 
     def by_nature(self) -> list[tuple[Nature, list[Finding]]]:
-        """The findings of each nature that occurs, the weightiest nature first."""
+        """The findings of each nature that occurs; the nature with the most weight comes first."""
         groups = [(nature, [finding for finding in self.differing if finding.nature is nature]) for nature in MEANING]
         return [(nature, group) for nature, group in groups if group]
 
 
-PROOF = re.compile(r"docs/proofs/(?:\w|\\_)+\.md\\#[\w-]+")  # a page of proofs in the text of a source, escaped
+# the address of a page of proofs in the text of a source, where Markdown's signs are escaped
+PROOF = re.compile(r"docs/proofs/(?:\w|\\_)+\.md\\#[\w-]+")
 
 
 def by_paper(verdicts: Sequence[Verdict]) -> list[PaperFindings]:
     """The findings of every paper that has verdicts.
 
     Args:
-        verdicts: as `verify` gives them.
+        verdicts: verdicts as `verify` returns them.
     """
     return [_of_paper(paper, own) for paper, own in of_papers(verdicts)]
 
@@ -106,17 +111,17 @@ def of_papers(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
     """Every paper that has verdicts, with its verdicts.
 
     Args:
-        verdicts: as `verify` gives them.
+        verdicts: verdicts as `verify` returns them.
     """
     groups = [(paper, [v for v in verdicts if v.id.startswith(f"{paper}/")]) for paper in papers()]
     return [group for group in groups if group[1]]
 
 
 def as_page(verdicts: Sequence[Verdict]) -> str:
-    """The page as Markdown: the differences by paper and nature, the forms that hold as printed, all verdicts.
+    """The page as Markdown, with the differences by paper and nature, the forms that hold as printed, and all verdicts.
 
     Args:
-        verdicts: as `verify` gives them.
+        verdicts: verdicts as `verify` returns them.
     """
     lines = ["# Findings", "", *INTRODUCTION]
     for paper in by_paper(verdicts):
@@ -139,12 +144,13 @@ def _of_paper(paper: str, verdicts: Sequence[Verdict]) -> PaperFindings:
 
 
 def counts_as_printed(verdict: Verdict) -> bool:
-    """Whether the form counts as printed: it stands in a text or scan that was read, or is a user's own form.
+    """Whether the form counts as printed.
 
-    A form does not count if its difference is known only from a report, or may be an error of the scan.
+    It does if it stands in a text or a scan that was read, or if it is a user's own form. It does not count if its
+    difference from what holds is known only from a report, or may be an error of the scan.
 
     Args:
-        verdict: as `verify` gives it.
+        verdict: a verdict as `verify` returns it.
     """
     if "statement" in verdict.provenance:
         return True
@@ -153,7 +159,7 @@ def counts_as_printed(verdict: Verdict) -> bool:
 
 
 def _summary(printed: Sequence[Verdict]) -> str:
-    """The sentence on how many of a paper's forms, or of the user's own, hold as they stand."""
+    """A sentence that says how many of a paper's forms, or of the user's own forms, hold as they are written."""
     if not printed:
         return "None of its forms was read in print."
     right = [v for v in printed if v.outcome in SETTLED]
@@ -205,7 +211,7 @@ def _finding(verdict: Verdict, nature: Nature, forms: Mapping[tuple[str, Form], 
 
 
 def _size(verdict: Verdict) -> str:
-    """The size of a violation, in the words of the form's kind."""
+    """The size of a violation, in words that suit the form's kind."""
     ratios = verdict.tightness or {}
     shown = ratios.get("stored case", ratios.get("sharpest"))
     if verdict.outcome is not Outcome.VIOLATED or shown is None or not math.isfinite(shown):
@@ -222,7 +228,9 @@ def _holding_form(verdict: Verdict, forms: Mapping[tuple[str, Form], Verdict]) -
 
 
 def sentence(text: str) -> str:
-    """The text with a full stop, and with a capital if its first word is no symbol.
+    """The text with a full stop at its end and a capital letter at its beginning.
+
+    If the first word is a symbol, it stays as it is.
 
     Args:
         text: any text.
@@ -252,12 +260,14 @@ def _paper_lines(paper: PaperFindings) -> list[str]:
 
 
 def about(statement: Statement, form: Form, holding: Form | None) -> list[tuple[str, str]]:
-    """The recorded facts about a form that differs from what holds, by name; nothing is run, and a text may be empty.
+    """The recorded facts about a form that differs from what holds, each with its name. Nothing is run.
+
+    A text is empty if nothing of its kind is recorded.
 
     Args:
         statement: the statement that has the form.
-        form: as printed, or as proved.
-        holding: the form that holds; None where none does.
+        form: the form, as printed or as proved.
+        holding: the form that holds; None if no form does.
     """
     name = "proved" if form is Form.PROVED else AS_READ[statement.provenance(form)]
     items = [(name, "; ".join(claim_lines(statement, form)))]

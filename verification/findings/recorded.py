@@ -1,4 +1,4 @@
-"""The page of recorded differences, without running anything, and its replay files."""
+"""The page of recorded differences, and the replay files of these differences. The page is made without a run."""
 
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,10 @@ from verification.verdict_list import escaped
 
 
 def stored_replays() -> Iterator[tuple[str, str]]:
-    """Name and text of every replay file; the file of deep networks takes a minute or two, the others an instant."""
+    """The name and the text of every replay file.
+
+    The file of a finding on deep networks takes a minute or two, and the other files take an instant.
+    """
     for statement in own().values():
         for form in statement.forms:
             if (path := replay_path(statement, form)) is not None:
@@ -26,7 +29,9 @@ def stored_replays() -> Iterator[tuple[str, str]]:
 
 
 def recorded_page(statements: Iterable[Statement]) -> str:
-    """Every form whose difference from what holds is recorded, the weightiest nature first, and how to measure it.
+    """A page on every form whose difference from what holds is recorded, with the command that measures the difference.
+
+    The nature of differences with the most weight comes first.
 
     Args:
         statements: statements of any papers.
@@ -48,10 +53,12 @@ def recorded_page(statements: Iterable[Statement]) -> str:
 
 
 def recorded_list(cards: Iterable[Card], width: int) -> str:
-    """The forms of `recorded_page` for a terminal: title, and what the difference means for a reader.
+    """The forms of `recorded_page` as text for a terminal.
+
+    Each form has its title, and a sentence on what the difference means for a reader.
 
     Args:
-        cards: the words of statements of any papers: `verification.cards.cards`.
+        cards: the cards of statements of any papers, as `verification.cards.cards` returns them.
         width: columns; longer lines are wrapped between words.
     """
     forms = [(card, form, claim) for card in cards for form, claim in card.forms.items() if claim.nature]

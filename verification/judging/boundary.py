@@ -1,4 +1,7 @@
-"""The value of one positive number at which success turns into failure: doubling, then bisection of the logarithm."""
+"""The value of a positive number at which success turns into failure.
+
+The value is found by doubling, and then by bisection on a logarithmic scale.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,7 +10,10 @@ from ntkfl import interruption
 
 
 class Boundary(NamedTuple):
-    """The hardest value that succeeded, and the next harder value that failed; None if there is none."""
+    """The hardest value that succeeded, and the next harder value that was tried and failed.
+
+    Each of them is None if there is no such value.
+    """
 
     value: float | None
     failed: float | None
@@ -22,12 +28,11 @@ def boundary(
     hardest: float,
     ratio: float = 1.1,
 ) -> Boundary:
-    """The hardest value found to succeed; the next harder value tried, harder by at most the factor `ratio`, fails.
+    """The hardest value that was found to succeed, and the next harder value that was tried and failed.
 
-    If success is not monotone, there may be other boundaries.
-
-    `harder` is the factor towards harder values, such as 2 or 1/2, and `ratio` is above 1. A boundary beyond either end
-    of the range is reported as None.
+    The second value is harder than the first by at most the factor `ratio`, which is above 1. If success is not
+    monotone, there may be other boundaries. `harder` is the factor from one tried value to the next harder one, such as
+    2 or 1/2. A boundary beyond either end of the range is reported as None.
 
     Raises:
         ValueError: a start outside the range, a factor that leads to no harder value, or a ratio not above 1.

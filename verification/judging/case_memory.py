@@ -1,4 +1,4 @@
-"""Whether the cases of a family fit into memory: one at a time, and several prepared ahead."""
+"""Whether the cases of a family fit into memory, one at a time or several that are prepared in advance."""
 
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
@@ -13,14 +13,15 @@ class Sized(Protocol):
     """A family that knows how much memory a case takes."""
 
     def case_bytes(self, problem: Problem, width: int, rounds: int) -> float:
-        """Bytes of a case on these data."""
+        """The number of bytes that a case on these data takes."""
 
 
 def require_case(family: AnyFamily, seed: int) -> None:
-    """Refuse a family whose cases are too large; a family that does not know the size of its cases passes.
+    """Refuse a family of cases that are too large. A family that does not know the size of its cases is not refused.
 
     Raises:
-        TooLittleMemory: with the largest width and number of rounds that would fit.
+        TooLittleMemory: a case does not fit into memory. The message names the largest width and number of rounds that
+            would fit.
     """
     if isinstance(family, Sized):
         problem, setup = _sizes(family, seed)
@@ -33,7 +34,10 @@ def require_case(family: AnyFamily, seed: int) -> None:
 
 
 def fit_together(families: Iterable[AnyFamily], seed: int, cases: int) -> bool:
-    """Whether `cases` cases of each family (or all cases of a smaller family) surely fit into memory together."""
+    """Whether `cases` cases of each family surely fit into memory together.
+
+    A family with fewer cases counts with all of them.
+    """
     needed = 0.0
     for family in families:
         if isinstance(family, Sized):

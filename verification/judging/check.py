@@ -1,4 +1,9 @@
-"""One form of one statement on its way to a verdict: cases admitted, judged, counted, settled; its command."""
+"""The check of one form of one statement, up to its verdict and the command that repeats it.
+
+Cases are admitted or rejected by the hypotheses. On admitted cases the form is judged, and so are its mutants (wrong
+versions of its formula that the check should find violated). The results are counted and settled into one outcome. A
+ladder is a case with networks of several sizes; its runs are counted one by one.
+"""
 
 import shlex
 from collections import Counter
@@ -33,30 +38,30 @@ from verification.verdict import Verdict, Worst
 
 
 def replay_command(statement: Statement, form: Form, options: Options) -> str:
-    """The command that gives this verdict again."""
+    """The command that computes this verdict again."""
     words = [f"ntkfl verify {shlex.quote(word_for(statement))} --form {form.value} --seed {options.seed}"]
     return " ".join([*words, *option_words(options)])
 
 
 def option_words(options: Options) -> list[str]:
-    """The command line's words for these options, the seed left out."""
+    """The words by which the command line sets these options, without the seed."""
     given = {name.replace("_", "-"): value for name, value in asdict(options).items() if name != "seed"}
     switches = [f"--{name}" for name, value in given.items() if value is True]
     chosen = {name: value for name, value in given.items() if value is not None and not isinstance(value, bool)}
     return [f"--{name} {shlex.quote(str(value))}" for name, value in chosen.items()] + switches
 
 
-# largest width and number of rounds that anyone can run; steps below 1e-6 are out of reach too
+# the largest width m and number T of rounds that anyone can run; steps below 1e-6 are out of reach too
 REACH = {"m": 1e9, "T": 1e7}
 
-KEPT = 32  # cases of a form that a verdict keeps for its picture
-OPEN = (Outcome.UNTESTED, Outcome.UNRESOLVED)  # more cases may settle these
-CONFIRM = 3  # violating cases that are kept to be confirmed; one confirmed case is enough
+KEPT = 32  # number of cases of a form that a verdict keeps for its picture
+OPEN = (Outcome.UNTESTED, Outcome.UNRESOLVED)  # outcomes that further cases may settle
+CONFIRM = 3  # number of violating cases that are kept to be confirmed; it is enough if one of them is confirmed
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """The case that misses a hypothesis by most."""
+    """The case that is farthest from meeting a hypothesis."""
 
     margin: float
     found: str
@@ -66,36 +71,39 @@ class Rejection:
 
 @dataclass
 class Check:
-    """One form of one statement on its way to a verdict."""
+    """The check of one form of one statement, up to its verdict."""
 
     statement: Statement
     form: Form
     families: tuple[AnyFamily, ...]
     own_data: bool = False  # whether the cases are made of the user's data
     wrong: bool = True  # whether the mutants are judged too
-    share: float = 1.0  # share of the cases that is drawn; a verdict needs as many as if all were drawn
+    # share of the cases that is drawn; however large it is, a verdict needs the same number of admitted cases
+    share: float = 1.0
     looks: int = 1  # number of looks, at growing shares of the cases, that may settle the form
     # ladders on which an earlier look settled the form, each with the share of its networks in that look
     before: Mapping[AnyFamily, float] = field(default_factory=dict)
     tally: Tally = field(init=False)
-    outcomes: dict[str, Outcome] = field(default_factory=dict)  # on the last case of each family, by its name
+    outcomes: dict[str, Outcome] = field(default_factory=dict)  # by name of the family, the outcome on its last case
     # the cases that meet the premise; a failure among them counts, whatever the other cases show
     inside: Tally = field(init=False)
-    rejections: dict[str, Rejection] = field(default_factory=dict)  # by the name of the hypothesis
+    rejections: dict[str, Rejection] = field(default_factory=dict)  # by the name of the hypothesis, its worst rejection
     mutants: list[Tally] = field(default_factory=list)
-    mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # formula; whether its comparison is reversed
+    # a wrong formula, and whether its comparison is reversed
+    mutated: list[tuple[Formula, bool]] = field(default_factory=list)
     violating: list[tuple[Any, Comparison]] = field(default_factory=list)
     vacuous: Vacuous | None = None  # why the sizes that the premise asks for are out of reach
     # for each violating case outside the premise, the sizes that the premise requires
     beyond: list[dict[str, float]] = field(default_factory=list)
-    excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
-    devices: set[str | None] = field(default_factory=set)  # of the training engine; None: a case without it
-    error: str | None = None  # an exception of the statement's own code: it ends this check and no other
-    doubted: bool = False  # a violation that would settle the form was redone and not confirmed
-    # the hypotheses that the first case misses; if there are any, no other case is drawn
+    excess: list[float] = field(default_factory=list)  # the right side over a bound that holds without the theorem
+    # devices that the training engine ran on; None: a case without the engine
+    devices: set[str | None] = field(default_factory=set)
+    error: str | None = None  # an exception of the statement's own code, which ends this check and no other
+    doubted: bool = False  # whether a violation that would settle the form was redone and not confirmed
+    # the hypotheses that the first case does not meet; if there are any, no other case is drawn
     unmet: dict[str, Unmet] = field(default_factory=dict)
     points: Points = field(init=False)  # the data of a picture
-    seen: Counter[AnyFamily] = field(default_factory=Counter)  # cases so far, rejected ones included
+    seen: Counter[AnyFamily] = field(default_factory=Counter)  # number of cases so far, rejected ones included
 
     def __post_init__(self) -> None:
         self.points, self.tally = Points(self.statement, self.form), Tally(looks=self.looks)
@@ -111,34 +119,37 @@ class Check:
 
     @property
     def required(self) -> int:
-        """Admitted cases a verdict needs."""
+        """The number of admitted cases that a verdict needs."""
         return min((family.required for family in self.families), default=0)
 
     @property
     def drawn(self) -> dict[AnyFamily, int]:
-        """How many seeds of each family are drawn; none if the first case is known to be rejected."""
+        """The number of seeds that are drawn of each family; empty if the first case is known to be rejected."""
         return {} if self.unmet else seeds_of(self.families, self.share, self.before)
 
     @property
     def planned(self) -> int:
-        """Cases drawn, rejected cases included."""
+        """The number of cases that are drawn, rejected cases included."""
         return sum(seeds_of(self.families, self.share, self.before).values())
 
     @property
     def whole(self) -> bool:
-        """Whether no further look draws more."""
+        """Whether this look draws all cases, so that no further look draws more."""
         return self.drawn == ({} if self.unmet else seeds_of(self.families, 1.0))
 
     @property
     def settled_ladders(self) -> dict[AnyFamily, float]:
-        """The ladders on which this look settles the form, with their shares; none while a mutant is not caught."""
+        """The ladders on which this look settles the form, with their shares; none while some mutant is not caught."""
         if self.error is not None or self.doubted or not {*self._of_mutants} <= {Outcome.VIOLATED}:
             return {}
         parts = [family for family in self.drawn if isinstance(family, Part)]
         return {part.whole: part.share for part in parts if self.outcomes.get(part.name, Outcome.UNTESTED) not in OPEN}
 
     def further(self, share: float) -> bool:
-        """Go on to this look and return True; False for a ladder: a check of a larger part replaces this one."""
+        """Prepare this check for a further look, which draws a larger share of the cases; return True.
+
+        For a check of ladders it returns False, because a new check of a larger part of the ladders replaces this one.
+        """
         if any(isinstance(family, Part) for family in self.drawn):
             return False
         self.share, self.doubted = share, False
@@ -147,7 +158,10 @@ class Check:
 
     @property
     def decided(self) -> bool:
-        """Whether the cases so far settle the form and tell its formula from every mutant, or no more are drawn."""
+        """Whether no further look is needed.
+
+        This is so if the cases settle the form and tell its formula from every mutant, or if no more cases are drawn.
+        """
         if self.unmet:
             return True
         settled, _ = self.settled
@@ -161,13 +175,16 @@ class Check:
 
     @property
     def settled(self) -> tuple[Outcome, tuple[Fact, ...]]:
-        """The outcome of the cases so far, and the facts that go with it."""
+        """The outcome according to the cases so far, and the facts that explain it."""
         kind = self.statement.kind
         inside = self.inside.settle(kind, 1)
         return inside if inside[0] is Outcome.VIOLATED else self.tally.settle(kind, self.required)
 
     def redo(self) -> None:
-        """Redo a violation that would settle the form; an unconfirmed one decides nothing while more cases follow."""
+        """Redo a violation that would settle the form.
+
+        While further cases follow, a violation that is not confirmed decides nothing.
+        """
         try:
             if self.settled[0] is Outcome.VIOLATED:
                 self.doubted = self.confirmed is not None and not self.confirmed.stands
@@ -181,15 +198,15 @@ class Check:
 
     @property
     def missing(self) -> list[str]:
-        """The families of cases that are still to be drawn; none if the drawn cases decide."""
+        """The names of families of which cases are still to be drawn; none if the drawn cases decide."""
         if self.unmet or (self.seen >= Counter(self.drawn) and self.decided):
             return []
         return [family.name for family in self.families if self.seen[family] < family.trials]
 
     def fail(self, error: Exception, where: str = "") -> None:
-        """End this check: its verdict is unresolved and names the exception, and on which case it was raised.
+        """End this check. The verdict is unresolved, and names the exception and the case on which it was raised.
 
-        Where PyTorch is missing the verdict is untested.
+        If PyTorch is missing the verdict is untested instead.
         """
         reason = failure(error, self.statement)
         self.error = self.error or (reason if reason == NO_TORCH else reason + (where and f", on {where}"))
@@ -200,7 +217,7 @@ class Check:
         An exception which says that the case cannot be computed leaves the case open. Any other exception is a fault of
         the statement, or of this project, and ends the check.
         """
-        interruption.check()  # an interrupt may have surfaced as this error
+        interruption.check()  # the error may be the effect of an interrupt
         if self.error is None:
             where = case_text(label)
             if isinstance(error, NOT_COMPUTED):
@@ -210,7 +227,7 @@ class Check:
                 self.tally.count(Outcome.UNRESOLVED, weight)
 
     def add(self, case: Any, label: dict[str, Any], margins: dict[int, float] | None = None) -> None:
-        """Admit or reject a case; judge the form and its mutants on it.
+        """Admit or reject a case, and if it is admitted, judge the form and its mutants on it.
 
         An exception ends this check and no other; see `fail_on`.
         """
@@ -224,10 +241,13 @@ class Check:
             self.fail_on(label, error, weight)
 
     def may_admit(self, case: Any) -> bool:
-        """Whether no hypothesis that is free to check rejects the case; called by threads that prepare cases."""
+        """Whether a case is not rejected by any hypothesis that can be checked without a run.
+
+        The threads that prepare cases call this method.
+        """
         try:
             return all(h.least(case) >= 0 for h in self.statement.required(self.form) if h.free)
-        except Exception:  # `add` meets the error again, and reports it
+        except Exception:  # `add` meets the error again and reports it
             return True
 
     def _add(self, case: Any, label: dict[str, Any], known_margins: dict[int, float]) -> None:
@@ -256,7 +276,7 @@ class Check:
             self.vacuous = _out_of_reach(formula.premise_at(constants))
         lacking = formula.lacking(case, constants)
         if seen.outcome is Outcome.VIOLATED and lacking:
-            self.beyond.append(lacking)  # this case shows that the premise is needed, not that the statement fails
+            self.beyond.append(lacking)  # shows that the premise is needed, not that the statement fails
             return
         if formula.trivial is not None:
             self.excess.append(float((seen.right.lo / evaluate(formula.trivial, constants).hi).min()))
@@ -266,13 +286,13 @@ class Check:
         worse = self.tally.add(seen, label | case_of(case).describe(), weight, failure)
         self.points.add(case, label["cases"], seen, known, right, failure)
         if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
-            self.violating = [(case, seen), *self.violating][:CONFIRM]  # the case that was kept last comes first
+            self.violating = [(case, seen), *self.violating][:CONFIRM]  # the latest case comes first
         for (mutated, reverse), tally in zip(self.mutated, self.mutants, strict=True):
             if tally.refuted(sum(family.trials for family in self.families)):
-                continue  # killed already
+                continue  # this mutant is killed already
             try:
                 wrong = judge(statement, self.form, case, formula=mutated, reverse=reverse, known=known)
-            except NOT_COMPUTED as error:  # an error of the mutant's formula; the case itself is counted already
+            except NOT_COMPUTED as error:  # the error is in the mutant's formula; the case itself is counted already
                 tally.leave_open(case_text(label), str(error), weight)
             else:
                 tally.add(wrong, {}, weight, failure)
@@ -286,10 +306,11 @@ class Check:
             )
 
     def verdict(self, options: Options, missing: Sequence[str] = (), cases: Cases | None = None) -> Verdict:
-        """Settle what was counted; confirm a violation; run the witness and the necessity cases.
+        """The verdict on the cases so far.
 
-        An exception in doing so makes the verdict unresolved, as an exception on a case does. If families are missing,
-        since the check was interrupted, no stored case is run.
+        A violation is confirmed, and the stored cases are run: the one that violates the form, and those that show
+        which hypotheses are needed. An exception in this makes the verdict unresolved, as an exception on a case does.
+        If families are missing, because the check was interrupted, no stored case is run.
         """
         if self.error is None:
             try:
@@ -319,7 +340,7 @@ class Check:
         )
 
     def _by_cases(self, options: Options, missing: Sequence[str]) -> Verdict:
-        """The outcome by the cases of the families."""
+        """The verdict according to the cases of the families alone."""
         statement, form, tally = self.statement, self.form, self.tally
         outcome, reasons = self.settled
         if self.error is not None:
@@ -361,7 +382,10 @@ class Check:
         )
 
     def _with_stored_case(self, verdict: Verdict) -> Verdict:
-        """The verdict after the stored case: a violation there decides; on the user's data it is only mentioned."""
+        """The verdict after the stored case.
+
+        A violation in the stored case decides the outcome. On the user's data it is only mentioned.
+        """
         shown = run_witness(self.statement, self.form)
         verdict = replace(verdict, witness=shown.witness)
         if self.own_data:
@@ -394,13 +418,16 @@ class Check:
 
     @property
     def says_nothing(self) -> Vacuous | None:
-        """Why the bound says nothing about runs that are possible, with the number; None: it is informative."""
+        """Why the bound says nothing about possible runs, with the number that shows it.
+
+        It is None if the bound is informative.
+        """
         if self.vacuous is not None or not self.excess or min(self.excess) < 1:
             return self.vacuous
         return Vacuous(factor=min(self.excess))
 
     def way_out(self, options: Options, cases: Cases | None = None) -> dict[str, Unmet]:
-        """The hypothesis that rejected most cases, with options that meet it if some are found."""
+        """The hypothesis that rejected most cases, with options that meet it; empty if no such options were found."""
         if self.unmet:
             return self.unmet
         name, _ = self.tally.rejected.most_common(1)[0]
@@ -414,12 +441,16 @@ class Check:
 
     @cached_property
     def confirmed(self) -> Confirmation | None:
-        """How well the best of the kept violations stands, once all cases are judged; None: there is no violation."""
+        """How well the best of the kept violations stands; None if there is no violation.
+
+        This is asked when all cases are judged.
+        """
         confirmations = []
         for violation in self.violating:
             try:
                 confirmations.append(confirm(self.statement, self.form, *violation))
-            except NOT_COMPUTED as error:  # the second computation, of another seed's network for example, overflows
+            # the second computation may overflow, for example on a network of another seed
+            except NOT_COMPUTED as error:
                 why = Fact(What.REDOING_FAILED, {"failure": failure(error, self.statement)})
                 confirmations.append(Confirmation(Standing.FALLEN, why))
             if confirmations[-1].standing is Standing.CONFIRMED:
@@ -428,7 +459,7 @@ class Check:
         return min(confirmations, key=lambda confirmation: ranks.index(confirmation.standing), default=None)
 
     def _provenance(self, options: Options) -> dict[str, Any]:
-        """The origin of the verdict; also the origin of the statement, if it is not this project's."""
+        """The origin of the verdict and, if the statement is not one of this project, the origin of the statement."""
         facts = origin(options.device if options.device in self.devices else None, first_seed=options.seed)
         facts |= data_origin(options)
         brought = brought_by(self.statement)
@@ -436,7 +467,7 @@ class Check:
 
 
 def origin(device: str | None, **seeds: Any) -> dict[str, Any]:
-    """The provenance of the training engine's results on a device, or of results without it."""
+    """The provenance of results that the training engine computed on a device, or of results without that engine."""
     if device is None:
         return provenance(**seeds)
     from ntkfl.training.engine.devices import provenance_on, torch_device  # torch is slow to load, and seldom needed
@@ -445,7 +476,7 @@ def origin(device: str | None, **seeds: Any) -> dict[str, Any]:
 
 
 def data_origin(options: Options) -> dict[str, Any]:
-    """The SHA-256 of the user's data file; nothing for built-in data."""
+    """The SHA-256 of the user's data file; empty for built-in data."""
     if options.data is None or not Path(options.data).suffix:
         return {}
     return {"data_sha256": file_digest(Path(options.data))}
@@ -454,7 +485,10 @@ def data_origin(options: Options) -> dict[str, Any]:
 def begun(
     statement: Statement, form: Form, options: Options, wrong: bool = True, share: float = 1.0, looks: int = 1
 ) -> Check:
-    """A new check of one form on a share of its cases; it has failed already if no family can be made."""
+    """A new check of one form on a share of its cases.
+
+    If no family of cases can be made, the check has failed already.
+    """
     try:
         return Check(statement, form, *families(statement, form, options), wrong, share, looks)
     except Exception as error:

@@ -1,4 +1,9 @@
-"""A violation counts as confirmed only if smaller errors or other networks repeat it; otherwise it is only seen."""
+"""How well a violation stands after a second computation.
+
+A violation counts as confirmed only if a computation with smaller errors or on other networks repeats it. Otherwise it
+was only seen. Ball arithmetic computes with numbers and proved bounds of their errors (balls); a side is enclosed if it
+is known by such a bound.
+"""
 
 import warnings
 from collections.abc import Iterator
@@ -16,13 +21,14 @@ from verification.facts import Confirmation, Fact, Needed, Standing, Witness
 from verification.judging.points import Known
 from verification.sentences import What
 
-NEAR = 10  # a comparison whose sides are within this many errors of each other is redone more precisely
-MARGIN = 1000  # by how many measured errors, or differences of two precisions, the sides of a violation must differ
+NEAR = 10  # a comparison is redone more precisely if its sides are at most this many errors apart
+# the sides of a violation must differ by this many measured errors, or by this many differences of two precisions
+MARGIN = 1000
 DECIDED = (Outcome.VIOLATED, Outcome.HOLDS)
 
 
 def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Confirmation:
-    """Redo a violated comparison, hypotheses included, more precisely than it was first done."""
+    """Redo a violated comparison, and the hypotheses of the form, more precisely than before."""
     if not seen.refuted:
         return _answer(False, What.SECOND_TERM)
     other = case_of(case).other_networks
@@ -47,7 +53,10 @@ def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Co
 
 
 def refined(statement: Statement, form: Form, case: Any, seen: Comparison) -> Comparison:
-    """The same comparison, redone if its sides are within a few errors of each other and the case can be enclosed."""
+    """The same comparison.
+
+    It is redone if its sides are within a few errors of each other and the case can be enclosed.
+    """
     if seen.margin_in_errors >= NEAR:
         return seen
     try:
@@ -59,7 +68,7 @@ def refined(statement: Statement, form: Form, case: Any, seen: Comparison) -> Co
 
 
 def can_be_redone(case: Any) -> bool:
-    """Whether a case can be computed more sharply, at any cost."""
+    """Whether a case can be computed more precisely, at any cost."""
     try:
         return case_of(case).sharper() is not None
     except TooCostly:
@@ -67,7 +76,7 @@ def can_be_redone(case: Any) -> bool:
 
 
 def _sharper(case: Any) -> Iterator[Case]:
-    """The case computed more and more sharply."""
+    """The same case in several versions, each computed more precisely than the version before it."""
     finer = case_of(case).sharper()
     while finer is not None:
         interruption.check()
@@ -76,9 +85,9 @@ def _sharper(case: Any) -> Iterator[Case]:
 
 
 def _enclosed(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation | None:
-    """The decision of a case whose runs are enclosed; None: the case does not decide.
+    """What a case decides whose runs are enclosed in ball arithmetic; None if the case does not decide.
 
-    A side that is only measured on this case decides only by a wide margin, since its error is not proved.
+    The error of a side that is only measured on this case is not proved, so such a side decides only by a wide margin.
     """
     again = _judged(statement, form, case)
     if again is None or again.outcome not in DECIDED:
@@ -90,7 +99,10 @@ def _enclosed(statement: Statement, form: Form, case: Case, seen: Comparison) ->
 
 
 def _agreeing(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation:
-    """Whether another precision, without an error bound, agrees by a margin far above the results' difference."""
+    """Whether a computation at another precision, which has no error bound, agrees with the violation.
+
+    The margin must be far above the difference between the two results.
+    """
     unmet = [h.name for h in statement.required(form) if not h.met(case)]
     if unmet:
         return _answer(False, What.UNMET_IN, computed=case.computed, unmet=unmet)
@@ -102,7 +114,7 @@ def _agreeing(statement: Statement, form: Form, case: Case, seen: Comparison) ->
 
 
 def _judged(statement: Statement, form: Form, case: Case) -> Comparison | None:
-    """The comparison; None where the balls are too wide for it, or leave a hypothesis open."""
+    """The comparison; None if the balls are too wide for it, or so wide that a hypothesis is undecided."""
     try:
         met = all(h.met(case) for h in statement.required(form))
         return judge(statement, form, case) if met else None
@@ -115,7 +127,10 @@ def _answer(stands: bool, how: What, **values: Any) -> Confirmation:
 
 
 def _in_balls(seen: Comparison) -> bool:
-    """Whether both sides are enclosed, from exact inputs; a side that uses the weights of a run is not enclosed."""
+    """Whether both sides are enclosed and computed from exact inputs.
+
+    A side that uses the weights of a run is not enclosed.
+    """
     return max(seen.left.rigour, seen.right.rigour) <= Rigour.ENCLOSED
 
 
@@ -125,7 +140,10 @@ def _methods(seen: Comparison) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Shown:
-    """The result of a stored case: the facts, how the violation was confirmed, the comparison and its sides."""
+    """The result of a stored case.
+
+    It has the facts for a verdict, how the violation was confirmed, the comparison, the case, and both sides.
+    """
 
     witness: Witness
     confirmation: Confirmation | None
@@ -137,7 +155,7 @@ class Shown:
 
 @contextmanager
 def expected_warnings() -> Iterator[None]:
-    """A context without warnings: stored cases break hypotheses, such as stable steps, on purpose."""
+    """A context without warnings, since stored cases break hypotheses, such as stable steps, on purpose."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
@@ -145,7 +163,10 @@ def expected_warnings() -> Iterator[None]:
 
 @expected_warnings()
 def run_witness(statement: Statement, form: Form) -> Shown:
-    """Judge the stored case of a form recorded violated, hypotheses first, and confirm its violation."""
+    """Judge the stored case of a form that is recorded as violated, and confirm its violation.
+
+    The hypotheses are checked first.
+    """
     witness = statement.forms[form].witness
     assert witness is not None, "the form has no stored case"
     return judged_as_stored(statement, form, witness())
@@ -153,7 +174,10 @@ def run_witness(statement: Statement, form: Form) -> Shown:
 
 @expected_warnings()
 def judged_as_stored(statement: Statement, form: Form, case: Any) -> Shown:
-    """Judge a case as a stored case is judged, hypotheses first; the case may come from a file."""
+    """Judge a case in the way in which a stored case is judged; the case may come from a file.
+
+    The hypotheses are checked first.
+    """
     unmet = [h.name for h in statement.required(form) if not h.met(case)]
     known = statement.measured(form, case)
     right = statement.forms[form].evaluate(known[1])
@@ -170,7 +194,7 @@ def necessity(statement: Statement, form: Form) -> dict[str, Needed]:
     """For each hypothesis of a form recorded to hold, whether a stored case shows that it is needed."""
     needs: dict[str, Needed] = {}
     if statement.forms[form].recorded is not Outcome.HOLDS:
-        return needs  # for a form that fails anyway no hypothesis is needed
+        return needs  # a form that fails anyway needs no hypothesis
     for hypothesis in statement.required(form):
         build = statement.necessity.get(hypothesis.name)
         if build is None:

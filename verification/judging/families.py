@@ -1,4 +1,4 @@
-"""The families of cases on which a form is checked; with a user's data, the families made of these data."""
+"""The families of cases on which a form is checked. With a user's data, these are families made of the data."""
 
 from dataclasses import replace
 
@@ -7,10 +7,10 @@ from bounds.case import AnyFamily
 
 
 def families(statement: Statement, form: Form, options: Options) -> tuple[tuple[AnyFamily, ...], bool]:
-    """The families of one form, and whether they are of the user's data.
+    """The families of one form, and whether they are made of the user's data.
 
-    With a user's data only the families made of these data are kept, so that the verdict is about the data. A form
-    without such families is checked on its own cases.
+    With a user's data only families made of these data are kept, so that the verdict is about the data. A form that has
+    no such families is checked on its own cases.
     """
     chosen = statement.families_of(form, options)
     if options.data is None:
@@ -21,5 +21,5 @@ def families(statement: Statement, form: Form, options: Options) -> tuple[tuple[
 
 
 def without_data(options: Options) -> Options:
-    """The same choices, without the data and the choices about them."""
+    """The same options, without the data and the options about the data."""
     return replace(options, data=None, unit=False, n=None, clients=None, partition=None)

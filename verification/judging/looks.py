@@ -1,12 +1,16 @@
-"""Looks at growing shares of the cases; a further look follows if the last one does not decide.
+"""Looks: the cases of a form are drawn in steps, and a further step follows only if the cases so far do not decide.
 
-For a ladder the looks take a quarter, half and all of the networks of each width; for other families they take the
-squares of these shares of the seeds. The first look draws at least as many seeds as a verdict needs, in all families of
-the form together; the second look draws as many in each family. A look decides if three things hold: the form is
-settled; every mutant is caught, so that the cases tell this formula from wrong ones; and the next look cannot confirm a
-probability that this look leaves open. A ladder on which a look settles the form is not enlarged further, unless a
-mutant is left, even if other ladders of the form are enlarged. docs/verdicts.md, "Cases are drawn until they decide",
-proves that a wrong outcome is no likelier.
+A ladder is a family with a single case, which has networks of several widths. For a ladder the looks take a quarter,
+half and all of the networks of each width. For other families they take the squares of these shares of the seeds. The
+first look draws at least as many seeds as a verdict needs, counted over all families of the form. The second look draws
+as many in each family.
+
+A look decides if three things hold. The form is settled. Every mutant (a wrong version of the formula) is caught, so
+that the cases tell this formula from wrong ones. The next look cannot confirm a probability that this look leaves open.
+
+A ladder on which a look settles the form is not enlarged further, even if other ladders of the form are enlarged,
+unless some mutant is not caught. docs/verdicts.md, "Cases are drawn until they decide", proves that a wrong outcome is
+no likelier.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,19 +23,20 @@ from hypothesis.strategies import SearchStrategy
 from bounds import Case, Options
 from bounds.case import FEW, AnyFamily
 
-SHARES = (1 / 4, 1 / 2, 1.0)  # of the networks of a ladder; the shares of seeds are the squares of these
+SHARES = (1 / 4, 1 / 2, 1.0)  # shares of the networks of a ladder; the shares of seeds are the squares of these numbers
 
-Ladders = dict[tuple[AnyFamily, int], Any]  # the measurements of some networks of a ladder, by its family and seed
+# the measurements of some networks of a ladder, by the ladder's family and seed
+Ladders = dict[tuple[AnyFamily, int], Any]
 
 
 def shares(options: Options) -> tuple[float, ...]:
-    """The shares of the cases in the successive looks."""
+    """The share of the cases that is drawn in each look."""
     return SHARES if options.until_decided and options.trials is None else (1.0,)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A family of a single ladder, whose case has a share of the ladder's networks."""
+    """A part of a ladder: a family with a single case, which has a share of the ladder's networks."""
 
     whole: AnyFamily
     share: float
@@ -43,16 +48,16 @@ class Part:
 
     @property
     def trials(self) -> int:
-        """How many seeds are run."""
+        """The number of seeds that are run."""
         return self.whole.trials
 
     @property
     def required(self) -> int:
-        """How many admitted cases, the networks of a ladder, a verdict needs."""
+        """The number of admitted cases that a verdict needs, where each network of a ladder counts as a case."""
         return self.whole.required
 
     def case(self, seed: int) -> Any:
-        """The part of the ladder of a seed."""
+        """This part of the ladder, with the networks of this seed."""
         return drawn(self, seed, {})
 
     def strategy(self) -> SearchStrategy:
@@ -63,9 +68,9 @@ class Part:
 def seeds_of(
     families: Sequence[AnyFamily], share: float, settled: Mapping[AnyFamily, float] | None = None
 ) -> dict[AnyFamily, int]:
-    """The number of seeds that are drawn of each family up to this look; a part of a ladder replaces the ladder.
+    """The number of seeds of each family that are drawn up to this look. A part of a ladder takes the ladder's place.
 
-    `settled`: ladders that stay at the share at which an earlier look settled the form on them; default none.
+    `settled` has the ladders on which an earlier look settled the form, and the share of that look, at which they stay.
     """
     known = settled or {}
     return dict(_seeds_of(family, known.get(family, share), len(families)) for family in families)
@@ -82,7 +87,7 @@ def _seeds_of(family: AnyFamily, share: float, of: int) -> tuple[AnyFamily, int]
 
 
 def drawn(family: AnyFamily, seed: int, ladders: Ladders) -> Any:
-    """The case of a seed; measurements of an earlier look at the ladder are used again."""
+    """The case of a seed. Measurements that an earlier look made of a ladder are used again."""
     if isinstance(family, Part):
         key = family.whole, seed
         if key not in ladders:

@@ -1,4 +1,7 @@
-"""The measurements of a check on every case, as numbers for a picture."""
+"""The measurements of a check on every case, as numbers for a picture.
+
+A picture shows how left/right depends on some numbers of the case, such as its width. These numbers are called knobs.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,21 +20,23 @@ from ntkfl import Estimate, interruption
 from verification.case_points import STORED, CasePoints, Curve, Exponent, rounded
 from verification.compare import IDENTITIES, SEVERITY, Comparison, ratios
 
-Known = tuple[tuple[Estimate, ...], Mapping[Any, Any]]  # what `Statement.measured` gives
+Known = tuple[tuple[Estimate, ...], Mapping[Any, Any]]  # what `Statement.measured` returns
 
 NOT_KNOBS = ("seed", "case", "starts", "pairs", "draws", "networks")
-MANY, LONG, FEW = 4, 24, 3  # fewest values of a knob; most places of a curve; most families, or knobs, that are kept
-RELATED = 0.97  # rank correlation above which two knobs say the same
+# smallest number of values of a knob; largest number of places of a curve; largest number of families or knobs kept
+MANY, LONG, FEW = 4, 24, 3
+RELATED = 0.97  # two knobs with a larger rank correlation say the same
 
 
 @dataclass
 class Points:
-    """The measurements of one form's check so far, a row a case; `seen` makes them a value."""
+    """The measurements of one form's check so far, one row for each case. `seen` returns them as a value."""
 
     statement: Statement
     form: Form
     rows: list[dict[str, Any]] = field(default_factory=list)
-    curves: dict[tuple[str, int], tuple[float, Curve]] = field(default_factory=dict)  # each family's sharpest curve
+    # the sharpest curve of each family
+    curves: dict[tuple[str, int], tuple[float, Curve]] = field(default_factory=dict)
     exponents: list[Exponent] = field(default_factory=list)
     failures: list[float] = field(default_factory=list)
     lost: int = 0
@@ -45,7 +50,10 @@ class Points:
         right: tuple[Estimate, ...],
         failure: float | None = None,
     ) -> None:
-        """Keep the points of an admitted case, which no verdict uses; a point that cannot be drawn counts as lost."""
+        """Keep the numbers of an admitted case for the picture; no verdict uses them.
+
+        A case that cannot be drawn counts as lost.
+        """
         try:
             row = {"family": family, "outcome": SEVERITY.index(comparison.outcome), "ratio": comparison.tightness}
             row["knobs"] = knob_values(self.statement, self.form, case, known[1])
@@ -55,11 +63,15 @@ class Points:
                 self.failures.append(failure)
             self._look(case, family, comparison, known, right)
         except Exception:
-            interruption.check()  # an interrupt may have surfaced as this error
+            interruption.check()  # the error may be the effect of an interrupt
             self.lost += 1
 
     def _place(self, seen: Comparison, known: Known, sides: tuple[Estimate, ...]) -> tuple[float, float, float, float]:
-        """The place of a case in the picture: right and left side; for an identity, relative error and difference."""
+        """The place of a case in the picture, as x, its error, y, and its error.
+
+        These are the right and the left side; for an identity, the relative error and the difference; for a two-sided
+        claim, the upper end and the place between the two ends.
+        """
         left, right = seen.left, seen.right
         kind, formula = self.statement.kind, self.statement.forms[self.form]
         if kind in IDENTITIES:
@@ -77,7 +89,10 @@ class Points:
         return float(right.value), float(right.error), float(left.value), float(left.error)
 
     def _look(self, case: Any, family: str, seen: Comparison, known: Known, right: tuple[Estimate, ...]) -> None:
-        """Keep curves: values over sizes with their exponent, or the ratio over the entries of an array."""
+        """Keep the curves of a case.
+
+        A curve shows values over sizes with their exponent, or the ratio over the entries of an array.
+        """
         left, kind = known[0], self.statement.kind
         if kind is Kind.RATE:
             for part, (measured, claimed) in enumerate(zip(left, right, strict=True)):
@@ -91,7 +106,7 @@ class Points:
             for part, (measured, bound) in enumerate(zip(left, right, strict=True)):
                 with np.errstate(all="ignore"):
                     ratio, error = measured.value / bound.value, measured.error / abs(bound.value)
-                if ratio.ndim > 1:  # many networks of a size
+                if ratio.ndim > 1:  # the case has many networks of each size
                     ratio, error = _root_mean_square(ratio)
                 self._keep(family, part, seen.tightness, curve(family, "size", case.sizes, ratio, error, claimed=0.0))
         elif isinstance(left[0], Slope):
@@ -127,9 +142,10 @@ class Points:
             self.curves[family, part] = sharpness, line
 
     def seen(self, limit: int | None = None) -> CasePoints:
-        """All points so far, as a value.
+        """All measurements so far, as a value.
 
-        limit: how many cases of a form are kept at most: those that violate or are sharpest, and some of the others.
+        `limit` is the largest number of cases that are kept. Cases that violate the form or are sharpest are kept
+        first, and then some of the others.
         """
         rows = _thinned(self.rows, limit)
         families = tuple(dict.fromkeys(row["family"] for row in self.rows))
@@ -162,7 +178,7 @@ def curve(
     claimed: float | None = None,
     part: int = 0,
 ) -> Curve:
-    """A curve of at most LONG places, its numbers rounded."""
+    """A curve with at most LONG places, whose numbers are rounded."""
     places, values, errors = (np.ravel(np.asarray(column, float)) for column in (x, y, () if error is None else error))
     count = len(places)
     kept = np.unique(np.linspace(0, count - 1, min(count, LONG)).round().astype(int))
@@ -174,12 +190,15 @@ def curve(
 
 
 def slope_curve(family: str, fitted: Slope, claimed: float | None, part: int = 0) -> Curve:
-    """The data of a slope's fit."""
+    """A curve with the data to which a slope was fitted."""
     return curve(family, "size", fitted.sizes, fitted.values, fitted.spread, claimed=claimed, part=part)
 
 
 def knob_values(statement: Statement, form: Form, case: Any, constants: Mapping[Any, Any]) -> dict[str, float]:
-    """The numbers of a case on which a ratio may depend: its description and the symbols of the formula."""
+    """The numbers of a case on which a ratio may depend.
+
+    They are taken from the description of the case and from the symbols of the formula.
+    """
     used = {symbol for part in statement.forms[form].parts for symbol in sp.sympify(part).free_symbols}
     values = {str(symbol): _number(constants.get(symbol)) for symbol in sorted(used, key=str)}
     given = {name: value for name, value in values.items() if value is not None}
@@ -192,7 +211,10 @@ def knob_values(statement: Statement, form: Form, case: Any, constants: Mapping[
 
 
 def chosen_knobs(statement: Statement, rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The knobs that a statement names; otherwise the two varying knobs whose ranks correlate best with the ratio's."""
+    """The knobs that a statement names.
+
+    If it names none, these are the two varying knobs whose ranks correlate best with the ranks of the ratio.
+    """
     names = dict.fromkeys(name for row in rows for name in row["knobs"])
     if statement.knobs:
         return tuple(name for name in map(str, statement.knobs) if name in names)
@@ -200,7 +222,7 @@ def chosen_knobs(statement: Statement, rows: Sequence[Mapping[str, Any]]) -> tup
     columns: dict[str, np.ndarray] = {}
     ratio = np.array([row["ratio"] for row in rows], float)
     if len(set(ratio[np.isfinite(ratio)].round(6 if statement.kind not in IDENTITIES else 30))) < MANY:
-        return ()  # it is correlated with nothing
+        return ()  # the ratio varies too little to be correlated with anything
     for name in names:
         values = np.array([row["knobs"].get(name, np.nan) for row in rows], float)
         usable = np.isfinite(values) & np.isfinite(ratio)
@@ -220,7 +242,7 @@ def _varies(values: np.ndarray) -> bool:
 
 
 def rank_correlation(first: np.ndarray, other: np.ndarray) -> float:
-    """Spearman's, over the places where both are finite; 0 where either does not vary."""
+    """Spearman's rank correlation over the places where both are finite; 0 if one of them does not vary."""
     both = np.isfinite(first) & np.isfinite(other)
     ranks = [np.unique(values[both], return_inverse=True)[1].astype(float) for values in (first, other)]
     spread = [values.std() if len(values) else 0.0 for values in ranks]

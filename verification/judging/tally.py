@@ -1,4 +1,4 @@
-"""Counting the trials of one form and settling them into one outcome."""
+"""Counts of the trials of one form, which are settled into one outcome."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ UNRESOLVED_SHARE = 0.05
 
 @dataclass
 class Tally:
-    """The cases counted so far; the only mutable object of a verification, private to the engine."""
+    """The cases counted so far. It is the only mutable object of a verification, and private to the engine."""
 
     counts: Counter = field(default_factory=Counter)
     rejected: Counter = field(default_factory=Counter)
@@ -26,14 +26,14 @@ class Tally:
     # for each hypothesis, the smallest margin of the admitted cases
     margins: dict[str, float] = field(default_factory=dict)
     failures_allowed: list[float] = field(default_factory=list)
-    looks: int = 1  # number of sample sizes at which the form may be settled; all share the levels of the limits
-    weight: int = 0  # admitted cases, a ladder counting all its runs
+    looks: int = 1  # number of sample sizes at which the form may be settled; the limits of all of them share one level
+    weight: int = 0  # number of admitted cases, where each run of a ladder counts as a case
 
     def add(self, comparison: Comparison, case: dict[str, Any], weight: int, failure: float | None) -> bool:
-        """Count one admitted case; returns whether it is the worst so far.
+        """Count one admitted case, and return whether it is the worst so far.
 
-        A ladder has the weight of all its runs. `failure` is the probability with which this case may fail, where the
-        claim allows one.
+        A ladder, which has networks of several sizes, has the weight of all its runs. `failure` is the probability with
+        which this case may fail, if the claim allows a failure.
         """
         self.count(comparison.outcome, weight)
         self.tightness.append(comparison.tightness)
@@ -46,7 +46,10 @@ class Tally:
         return worse
 
     def admit(self, margins: dict[str, float]) -> None:
-        """Keep the smallest margins: the distance of the admitted cases from failing a hypothesis."""
+        """Keep the smallest margin of each hypothesis.
+
+        The margin says how far the admitted cases are from failing the hypothesis.
+        """
         for name, margin in margins.items():
             self.margins[name] = min(margin, self.margins.get(name, margin))
 
@@ -62,7 +65,7 @@ class Tally:
 
     @property
     def trials(self) -> int:
-        """Admitted cases."""
+        """The number of admitted cases."""
         return sum(self.counts.values())
 
     @property
@@ -79,10 +82,10 @@ class Tally:
         )
 
     def settle(self, kind: Kind, required: int) -> tuple[Outcome, tuple[Fact, ...]]:
-        """The one outcome, and the facts that go with it; a counterexample decides however few the cases are.
+        """The one outcome, and the facts that explain it. A counterexample decides, however few cases there are.
 
         At least one admitted case is required, even if `required` is 0. A claim does not hold if a case could not be
-        computed, since that case may break it.
+        computed, since that case may break the claim.
         """
         required = max(required, 1)
         violated, unresolved = self.counts[Outcome.VIOLATED], self.counts[Outcome.UNRESOLVED]
@@ -114,11 +117,14 @@ class Tally:
 
     @property
     def would_exclude(self) -> float | None:
-        """The smallest failure probability that the trials exclude, where that is more than the claim allows."""
+        """The smallest failure probability that the trials exclude.
+
+        It is None unless it is larger than the probability that the claim allows.
+        """
         return self.excluded_by(self.trials)
 
     def excluded_by(self, trials: int) -> float | None:
-        """`would_exclude` after this many trials, if none of the further trials fails."""
+        """The value of `would_exclude` after this many trials, if none of the further trials fails."""
         if not self.failures_allowed:
             return None
         failures = self.counts[Outcome.VIOLATED] + self.counts[Outcome.UNRESOLVED]
@@ -126,7 +132,7 @@ class Tally:
         return limit if limit > min(self.failures_allowed) else None
 
     def refuted(self, trials: int) -> bool:
-        """Whether the failures so far refute the form, even if no other of so many trials fails."""
+        """Whether the failures so far refute the form, even if no further one of `trials` trials fails."""
         violated = self.counts[Outcome.VIOLATED]
         if not self.failures_allowed:
             return violated > 0

@@ -1,4 +1,4 @@
-"""Options that would meet the unmet hypotheses, found by evaluating the hypotheses, not by a formula."""
+"""Options with which the hypotheses of a form would be met, found by evaluating the hypotheses and not by a formula."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -14,26 +14,31 @@ from ntkfl import Setup, interruption
 from verification.judging.boundary import boundary
 from verification.judging.families import families
 
-FIXED: dict[str, Any] = {"unit": True, "sigma": 1.0, "local_steps": 1, "eta_global": 1.0}  # values that hypotheses name
-DIGITS, RATIO = 3, 1.001  # digits of a step in reports, and precision of the search
-ROUGH_DIGITS, ROUGH_RATIO = 2, 1.2  # in place of DIGITS and RATIO if every tried step costs a run
-SHARE = 2.0**-12  # a step is looked for down to this share of the step that fails
+# values that hypotheses ask for
+FIXED: dict[str, Any] = {"unit": True, "sigma": 1.0, "local_steps": 1, "eta_global": 1.0}
+DIGITS, RATIO = 3, 1.001  # number of digits of a step in reports, and precision of the search as a ratio
+ROUGH_DIGITS, ROUGH_RATIO = 2, 1.2  # take the place of DIGITS and RATIO if every tried step costs a run
+SHARE = 2.0**-12  # the search tries steps down to this share of the step that fails
 WIDEST = 2**14
-KEPT = 8  # cases that are held at once
+KEPT = 8  # number of cases that are held at the same time
 
-Build = Callable[[Options], tuple[AnyFamily, int]]  # the family and the seed of a case of these options
+Build = Callable[[Options], tuple[AnyFamily, int]]  # from options, the family and the seed of a case
 
 
 class Cases:
-    """Cases, and the margins of each hypothesis on them: each is computed once, whichever statement needs it."""
+    """Cases, and the margins of each hypothesis on them.
+
+    Each case and each margin is computed once, even if several statements need it.
+    """
 
     def __init__(self) -> None:
-        self._case = lru_cache(KEPT)(lambda case: case[0].case(case[1]))  # by family and seed
+        self._case = lru_cache(KEPT)(lambda case: case[0].case(case[1]))  # takes a pair of a family and a seed
         self._margins: dict[tuple[AnyFamily, int], dict[int, float]] = {}
-        self._asked: dict[int, Hypothesis] = {}  # kept alive, so that no other object gets its id
+        # keeps the hypotheses alive, so that no other object gets the id of one
+        self._asked: dict[int, Hypothesis] = {}
 
     def of(self, family: AnyFamily, seed: int) -> Any:
-        """The case of a seed of a family; the last few are kept.
+        """The case that a family makes from a seed; the last few cases are kept.
 
         Args:
             family: the family of the case.
@@ -42,7 +47,9 @@ class Cases:
         return self._case((family, seed))
 
     def margins(self, family: AnyFamily, seed: int) -> dict[int, float]:
-        """The margins known so far on a case, by the id of the hypothesis; callers add the margins that they compute.
+        """The margins that are known so far on a case, by the id of the hypothesis.
+
+        Callers add margins that they compute.
 
         Args:
             family: the family of the case.
@@ -51,7 +58,7 @@ class Cases:
         return self._margins.setdefault((family, seed), {})
 
     def met(self, hypothesis: Hypothesis, family: AnyFamily, seed: int) -> bool:
-        """Whether a case meets a hypothesis; a case that cannot be computed does not.
+        """Whether a case meets a hypothesis; a case that cannot be computed does not meet it.
 
         Args:
             hypothesis: a hypothesis of the form.
@@ -63,7 +70,7 @@ class Cases:
             self._asked[id(hypothesis)] = hypothesis
             try:
                 known[id(hypothesis)] = hypothesis.least(self.of(family, seed))
-            except (ArithmeticError, ValueError):  # a run that overflows, a size that the data do not have
+            except (ArithmeticError, ValueError):  # the run overflows, or the data do not have the wanted size
                 return False
         return known[id(hypothesis)] >= 0
 
@@ -78,14 +85,17 @@ def way_out(
     cases: Cases | None = None,
     widen: bool = True,
 ) -> Options | None:
-    """Options near the chosen options with which one case passes; None: the search found no such options.
+    """Options near the chosen options, with which one case meets the hypotheses.
+
+    None if the search found no such options.
 
     Args:
         statement: the claim.
         form: one of the statement's forms.
-        options: the chosen ones.
-        unmet: the hypotheses that rejected cases. They must be met, and so must hypotheses that are free to check.
-        family: index of the family that the case is of.
+        options: the chosen options.
+        unmet: the names of the hypotheses that rejected cases. The options must meet them, and also all hypotheses that
+            can be checked without a run.
+        family: index of the family that the case belongs to.
         seed: seed of the case.
         cases: cases shared with other statements; default: no cases are shared.
         widen: whether other widths are tried, which takes long.
@@ -116,7 +126,7 @@ def passes(
         statement: the claim.
         form: one of the statement's forms.
         options: data, steps, seeds.
-        family: index of the family that the case is of.
+        family: index of the family that the case belongs to.
         seed: seed of the case.
         cases: as in `way_out`.
     """
@@ -127,13 +137,14 @@ def passes(
 def passing_step(
     statements: Iterable[Statement], forms: Iterable[Form], options: Options, cases: Cases | None = None
 ) -> tuple[float, str]:
-    """The largest eta_local, to three digits, with which the case of the first seed passes, and what limits it.
+    """The largest eta_local with which the case of the first seed meets the hypotheses.
 
-    The step has two digits where a hypothesis needs a run. Hypotheses that no smaller step meets are left out: the
-    verdicts of their forms say which options would meet them.
+    The hypothesis that limits the step is returned too. The step has three digits, or two digits if a hypothesis needs
+    a run. Hypotheses that no smaller step meets are left out; the verdicts on their forms say which options would meet
+    them.
 
     Args:
-        statements: to be checked.
+        statements: the statements to check.
         forms: forms of the statements.
         options: data and steps; the search begins at its eta_local.
         cases: as in `way_out`.
@@ -141,10 +152,10 @@ def passing_step(
     Returns: the step, and the name of the hypothesis that limits it.
 
     Raises:
-        ValueError: no hypothesis of these statements limits the step, or the data cannot be had.
+        ValueError: no hypothesis of these statements limits the step, or the data cannot be loaded.
     """
     wanted, cases = set(forms), cases or Cases()
-    limits: dict[int, tuple[Hypothesis, Build]] = {}  # statements have hypotheses in common
+    limits: dict[int, tuple[Hypothesis, Build]] = {}  # a dictionary, since statements have hypotheses in common
     for statement in statements:
         for form in wanted & set(statement.forms):
             for hypothesis in statement.required(form):
@@ -153,7 +164,8 @@ def passing_step(
     if not limits:
         raise ValueError("--eta-local auto: no hypothesis of these statements limits the step; leave it out")
     for _, build in limits.values():
-        cases.of(*build(options))  # raise errors of the data here; below they would look like a failing step
+        # errors of the data must be raised here; later they would look like a step that fails
+        cases.of(*build(options))
     step, name = math.inf, ""
     for hypothesis, build in sorted(limits.values(), key=lambda pair: not pair[0].free):
         start = min(step, Setup.eta_local)
@@ -166,7 +178,7 @@ def passing_step(
 
 
 def free_first(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
-    """Hypotheses in the order of their evaluation: hypotheses that need no run come first.
+    """Hypotheses in the order in which they are evaluated; hypotheses that need no run come first.
 
     Args:
         hypotheses: hypotheses of a form.
@@ -186,14 +198,14 @@ def largest_step(
     cases: Cases,
     hardest: float | None = None,
 ) -> float | None:
-    """The largest eta_local at which a case meets a hypothesis, rounded down; None: none was found.
+    """The largest eta_local at which a case meets a hypothesis, rounded down. None if no such step was found.
 
-    The step has three digits, or two where the hypothesis needs a run.
+    The step has three digits, or two digits if the hypothesis needs a run.
 
     Args:
-        hypothesis: to be met.
-        options: all but the step.
-        build: a case from options.
+        hypothesis: the hypothesis to meet.
+        options: all options but the step.
+        build: a function that makes a case (its family and seed) from options.
         start: the step at which the search begins.
         cases: as in `way_out`.
         hardest: the largest step that is tried; None: `start`.
@@ -206,13 +218,13 @@ def largest_step(
     easiest = start * SHARE
     if hypothesis.free:
         digits, ratio, harder = DIGITS, RATIO, 2.0
-    elif ask(easiest):  # each tried step is a run: bisecting the whole range takes the fewest runs
+    elif ask(easiest):  # each tried step costs a run, and bisecting the whole range takes the fewest runs
         digits, ratio, harder, start = ROUGH_DIGITS, ROUGH_RATIO, hardest / easiest, easiest
     else:
         return None
     edge = boundary(ask, start, harder=harder, easiest=easiest, hardest=hardest, ratio=ratio)
     if edge.value is None or edge.failed is None:
-        return edge.value  # no step was found, or the hardest step passes
+        return edge.value  # no step was found, or the largest step passes
     context = Context(prec=digits, rounding=ROUND_FLOOR)
     rounded = context.create_decimal(repr(edge.value))
     candidates = (float(context.next_plus(rounded)), float(rounded))
@@ -220,11 +232,11 @@ def largest_step(
 
 
 def changed(options: Options, other: Options) -> Options:
-    """The fields in which `other` differs from `options`; all other fields are left out.
+    """The options of `other` that differ from `options`; all other fields are left out.
 
     Args:
-        options: the chosen ones.
-        other: the options to compare.
+        options: the chosen options.
+        other: the options to compare with the chosen ones.
     """
     kept = {f.name: getattr(other, f.name) for f in fields(other) if getattr(other, f.name) != getattr(options, f.name)}
     return Options(**kept)
@@ -233,13 +245,13 @@ def changed(options: Options, other: Options) -> Options:
 def _met(hypothesis: Hypothesis, build: Build, options: Options, cases: Cases) -> bool:
     try:
         family, seed = build(options)
-    except (ArithmeticError, ValueError):  # a size that the data do not have
+    except (ArithmeticError, ValueError):  # the data do not have the wanted size
         return False
     return cases.met(hypothesis, family, seed)
 
 
 def _eased(hypothesis: Hypothesis, options: Options, build: Build, cases: Cases, widen: bool) -> Options | None:
-    """The options with one option changed, so that the hypothesis is met; None: no single change meets it."""
+    """The options with one option changed, so that the hypothesis is met. None if no single change meets it."""
     case = cases.of(*build(options))
     setup = getattr(case, "setup", Setup())
     for name in hypothesis.eased_by:
@@ -263,7 +275,10 @@ def _eased(hypothesis: Hypothesis, options: Options, build: Build, cases: Cases,
 def _wider(
     hypothesis: Hypothesis, options: Options, build: Build, width: int, widest: float, cases: Cases
 ) -> Options | None:
-    """The options with the first doubled width that meets the hypothesis, while runs take about a second at most."""
+    """The options with a larger width, which is doubled until the hypothesis is met.
+
+    Widths at which runs take more than about a second are not tried; None if no tried width meets the hypothesis.
+    """
     while (width := 2 * width) <= min(WIDEST, widest):
         interruption.check()
         if _met(hypothesis, build, replace(options, width=width), cases):
