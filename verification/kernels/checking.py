@@ -1,4 +1,4 @@
-"""The public check of a kernel, and the search for the smallest data set that breaks a property."""
+"""The public check of a kernel, which searches for the smallest data set that breaks a property."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,9 +19,10 @@ from verification.kernels.kernel_report import Counterexample, KernelReport, Pro
 from verification.kernels.networks import Networks, beside
 from verification.kernels.properties import Judgement, Property, Unusable
 
-SMOOTH_ANGLE, KINK_ANGLE = 1e-5, 1e-11  # for kernels whose smallest eigenvalue falls as angle^2, and as the angle
-FEWEST = 8  # fewest networks of a width: their spread gives an interval
-NEARLY = 1e-6  # rows with a smallest singular value below this are neither called dependent nor independent
+# the first is for kernels whose smallest eigenvalue falls as angle^2, the second for those where it falls as the angle
+SMOOTH_ANGLE, KINK_ANGLE = 1e-5, 1e-11
+FEWEST = 8  # smallest number of networks of each width, since their spread gives an interval
+NEARLY = 1e-6  # rows whose smallest singular value is below this number are called neither dependent nor independent
 
 
 def relu_strictly_positive(x: np.ndarray, depth: int | None = 2) -> bool | None:
@@ -29,19 +30,20 @@ def relu_strictly_positive(x: np.ndarray, depth: int | None = 2) -> bool | None:
 
     Args:
         x: rows, (n, d).
-        depth: layers of weights, as `ntkfl.gram.deep` counts them. 1, a linear network: positive definite on
-            independent rows. 2: where no two rows are parallel, and antipodal pairs are independent. 3 or more: where
-            no two rows are parallel. None: any depth of 2 or more; nothing is claimed that depends on the depth.
+        depth: layers of weights, as `ntkfl.gram.deep` counts them. With depth 1, a linear network, the kernel is
+            positive definite on independent rows. With depth 2 it is positive definite if no two rows are parallel and
+            antipodal pairs are independent. With depth 3 or more it is positive definite if no two rows are parallel.
+            None stands for any depth of 2 or more, and then nothing is claimed that depends on the depth.
 
     Returns:
-        True or False; None where neither is known.
+        True or False, or None if neither is known.
 
     Raises:
         ValueError: an entry that is not finite, a zero row, or a depth below 1.
-    Source: two layers: FL-NTK, Section 3.2, which excludes parallel points only; antipodal points: fl-ntk/X.7. Deeper
-        ones: the kernel of unit rows is a power series in their product with positive coefficients. With two layers the
-        first power is the only odd power; with three layers there are all odd powers, which separate all rows
-        (Schoenberg 1942).
+    Source: for two layers, FL-NTK, Section 3.2, which excludes parallel points only; for antipodal points, fl-ntk/X.7.
+        For deeper networks, the kernel of unit rows is a power series with positive coefficients in the product of the
+        rows. With two layers the first power is the only odd power; with three layers there are all odd powers, which
+        separate all rows (Schoenberg 1942).
     """
     require_size("depth, the number of layers of weights,", depth, optional=True)
     parallel, antipodal = degenerate_pairs(x)
@@ -69,28 +71,33 @@ def check(
     examples: int = 100,
     seed: int = 0,
 ) -> KernelReport:
-    """Test a function for the properties of a kernel, on unit rows; the defaults fit ReLU networks without biases.
+    """Test whether a function has the properties of a kernel, on unit rows.
+
+    The defaults suit ReLU networks without biases.
 
     Args:
         kernel: kernel(x, z=None) -> (n, n') for rows x (n, d) and z (n', d), z = x when not given.
         depth: layers of weights of the ReLU network, as `ntkfl.gram.deep` counts them; 1 is a linear network. Default:
             any depth of 2 or more, for which less is claimed.
-        strictly_positive: predicate on x (n, d): True where the Gram matrix is claimed positive definite, False where
-            it is claimed singular, None where nothing is claimed. None instead of a predicate: no claims at all.
-            Default: `relu_strictly_positive` of this depth.
-        homogeneous: p with k(c x, z) = c^p k(x, z) for every c > 0 and row x, or None.
+        strictly_positive: a predicate on x (n, d). It is True where the Gram matrix is claimed to be positive definite,
+            False where it is claimed to be singular, and None where nothing is claimed. If None is given instead of a
+            predicate, nothing is claimed on any x. Default: `relu_strictly_positive` of this depth.
+        homogeneous: the power p with k(c x, z) = c^p k(x, z) for every c > 0 and every row x. None means that no such
+            power is claimed.
         rotation_invariant: whether k(x Q) = k(x) for rotations Q.
-        against: another kernel function, claimed to have the same entries to within `rounding`; default none.
-        finite: the finite-width counterpart finite(x, width, seed) -> (n, n). On six rows with three features its RMS
-            error must fall as width^(-1/2). The mean of each entry over the seeds, extrapolated to infinite width, must
-            contain the kernel's within its interval (99.9% for all entries together, and once more on other seeds
-            before a difference is believed). The report says how large an error would have been noticed; default none.
-        rounding: relative error allowed in entries: entries that must be equal may differ by this share of the largest
-            entry, and eigenvalues of n rows, at unit diagonal, may be as low as -n times this share. The default passes
-            kernels that take arccos of a dot product, which lose half their digits at equal and opposite rows.
-        smallest_angle: strict positivity must be visible above float rounding on pairs of rows this close, radians.
-            Default: 1e-11, where a kernel that takes arccos of a dot product fails; a smooth kernel, whose eigenvalue
-            falls as angle^2, needs 1e-5, the default at depth 1.
+        against: another kernel function, whose entries are claimed to be the same to within `rounding`; default none.
+        finite: a function finite(x, width, seed) -> (n, n) that returns the kernel of a network of finite width. It is
+            run on six rows with three features, and its RMS error must fall as width^(-1/2). The mean of each entry
+            over the seeds is extrapolated to infinite width, and the interval of the result must contain the kernel's
+            entry. The level is 99.9% for all entries together, and a difference is believed only if other seeds show it
+            once more. The report says how large an error would have been noticed; default none.
+        rounding: relative error that is allowed in entries. Entries that must be equal may differ by this share of the
+            largest entry. With n rows and unit diagonal, an eigenvalue may be as low as -n times this share. With the
+            default, kernels that take arccos of a dot product pass, although they lose half their digits at equal and
+            opposite rows.
+        smallest_angle: on pairs of rows that are this close, in radians, strict positivity must be visible above float
+            rounding. The default is 1e-11, at which a kernel that takes arccos of a dot product fails. A smooth kernel,
+            whose eigenvalue falls as angle^2, needs 1e-5, which is the default at depth 1.
         widths: the widths at which `finite` is run, at least 4, ascending; default (64, 128, 256, 512, 1024, 2048,
             4096).
         networks: seeds at each width, at least 8; default 32.
@@ -98,9 +105,9 @@ def check(
         seed: seed of all draws; the same seed gives the same report; default 0.
 
     Returns:
-        A report with one row per property, its worst case and, where it fails, the smallest data set found that shows
-        it. Eigenvalues are judged where k(x) is symmetric. The row "singular elsewhere" is left out when no data drawn
-        are claimed singular.
+        A report with one row for each property: its worst case and, if the property fails, the smallest data set found
+            that shows the failure. Eigenvalues are judged where k(x) is symmetric. The row "singular elsewhere" is left
+            out if the kernel is not claimed to be singular on any of the drawn data.
 
     Raises:
         ValueError: an argument outside the ranges above.
@@ -142,17 +149,18 @@ def check(
     rows = [_search(claimed, examples, seed) for claimed in tried]
     rows = [row for row in rows if row.examples or row.name != "singular elsewhere"]
     if finite is not None:
-        drawn = Networks(finite, widths, networks, biased=depth != 2)  # two layers: every mean is the limit
+        # with two layers, the mean of networks of any width is the limit
+        drawn = Networks(finite, widths, networks, biased=depth != 2)
         rows += [_row(name, needs, 1, judgement) for name, needs, judgement in beside(kernel, drawn, rounding, seed)]
     return KernelReport(getattr(kernel, "__name__", type(kernel).__name__), tuple(rows), seed)
 
 
 class _Broken(Exception):
-    """Tells Hypothesis that a draw fails, so that Hypothesis shrinks the draw."""
+    """Raised when a draw fails, so that Hypothesis shrinks the draw."""
 
 
 def _search(tested: Property, examples: int, seed: int) -> PropertyCheck:
-    """Let Hypothesis look for a draw that breaks the property and shrink it."""
+    """Let Hypothesis look for a draw that breaks the property, and shrink that draw."""
     judged = 0
     worst: Judgement | None = None
     broken: Judgement | None = None
@@ -175,17 +183,18 @@ def _search(tested: Property, examples: int, seed: int) -> PropertyCheck:
         try:
             judgement = tested.judge(case)
         except Unusable:
-            return  # the row for finite output, or for symmetry, reports this fault
+            return  # this fault is reported in the row for finite output or the row for symmetry
         if judgement is None:
             return
         judged += broken is None
         if not judgement.margin >= 0:
-            broken = judgement  # Hypothesis calls the smallest one last
+            broken = judgement  # the last one that Hypothesis tries is the smallest
             raise _Broken
         if worst is None or judgement.margin < worst.margin:
             worst = judgement
 
-    with suppress(_Broken, Flaky):  # Flaky: a kernel whose answers differ from call to call; its last answer is shown
+    # Flaky is raised for a kernel whose answers differ from call to call; its last answer is shown
+    with suppress(_Broken, Flaky):
         attempt()
     return _row(tested.name, tested.requirement, judged, broken or worst)
 

@@ -1,4 +1,4 @@
-"""The result of a kernel check: one row per property, as data and as text."""
+"""The result of a kernel check, as data and as text, with one row for each property."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,8 @@ class Counterexample:
 
     Args:
         x: the rows, (n, d).
-        z: the other data set where the property compares two: the second argument, or x rotated or rescaled.
-        explanation: the numbers found on it and the numbers required.
+        z: the other data set, if the property compares two. It is the second argument, or x rotated or rescaled.
+        explanation: the numbers found on the data, and the numbers that are required.
     """
 
     x: np.ndarray
@@ -31,13 +31,15 @@ class PropertyCheck:
     Args:
         name: name of the property.
         requirement: the meaning of `worst` and the range that is required, in words.
-        examples: number of data sets judged before the first failure; data sets without finite output, or outside the
-            property's scope, do not count.
-        worst: the number on the shrunk counterexample, or, without one, the number closest to failing.
-        allowed: the required range there, (lowest, highest). None, like `worst`, if no data set could be judged.
-        counterexample: None where no failure was found.
-        note: the conditions of the outcome.
-        unresolved: why the check cannot decide; "" where it decides.
+        examples: number of data sets judged before the first failure. Data sets without finite output, and those
+            outside the property's scope, do not count.
+        worst: the number on the shrunk counterexample. If there is no counterexample, the number that was closest to
+            failing.
+        allowed: the range that is required there, (lowest, highest). Like `worst`, it is None if no data set could be
+            judged.
+        counterexample: None if no failure was found.
+        note: the conditions under which the outcome was found.
+        unresolved: why the check cannot decide; "" if it decides.
     """
 
     name: str
@@ -51,19 +53,22 @@ class PropertyCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether no failure was found, on at least one data set."""
+        """Whether at least one data set was judged, and no failure was found."""
         return self.outcome == "holds"
 
     @property
     def outcome(self) -> str:
-        """holds, broken, unresolved, or untested: no data set could be judged."""
+        """The word "holds", "broken", "unresolved" or "untested". The last means that no data set could be judged."""
         if self.counterexample is not None:
             return "broken"
         return "unresolved" if self.unresolved else "holds" if self.examples else "untested"
 
     @property
     def margin(self) -> float | None:
-        """Distance of `worst` from the nearest end of `allowed`: negative outside, None where nothing was judged."""
+        """The distance of `worst` from the nearest end of `allowed`.
+
+        It is negative if `worst` lies outside, and None if nothing was judged.
+        """
         if self.worst is None or self.allowed is None:
             return None
         return min(self.worst - self.allowed[0], self.allowed[1] - self.worst)
@@ -77,9 +82,9 @@ class PropertyCheck:
 
 @dataclass(frozen=True, eq=False)
 class KernelReport:
-    """The properties checked of a kernel; `print` it, or index it by a property's name.
+    """The results of a kernel's properties. A report can be printed, and indexed by a property's name.
 
-    Sampling supports a property and does not prove it; a counterexample refutes it to within the rounding allowance.
+    Sampling supports a property and does not prove it. A counterexample refutes it, up to the allowance for rounding.
     """
 
     kernel: str
@@ -93,7 +98,7 @@ class KernelReport:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """Names of the properties that have a counterexample."""
+        """The names of the properties that have a counterexample."""
         return tuple(row.name for row in self.properties if row.counterexample)
 
     def __getitem__(self, name: str) -> PropertyCheck:

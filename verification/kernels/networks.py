@@ -1,4 +1,7 @@
-"""A kernel beside networks of finite width: how fast they approach it, and whether it is the limit of their mean."""
+"""A kernel compared with networks of finite width.
+
+It is checked how fast the networks' kernels approach it, and whether it is the limit of their mean.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +18,7 @@ Finite = Callable[[np.ndarray, int, int], Any]
 
 CONCENTRATES, LIMIT = "concentrates", "limit of networks"
 RATE = -0.5
-WIDEST = 0.2  # half-width of an interval that still tells one rate from another
+WIDEST = 0.2  # half-width of an interval that can still tell one rate from another
 LEVEL = 0.999  # level at which the intervals of all entries together cover the limits of their means
 AGAIN = 10**6  # added to the seeds, for a repetition on other networks
 ROWS = np.array([[1, 0, 0], [0.6, 0.8, 0], [0, -0.6, 0.8], [-1 / 3, 2 / 3, 2 / 3], [0.96, 0.28, 0], [-1, 0, 0]])
@@ -23,18 +26,18 @@ ROWS = np.array([[1, 0, 0], [0.6, 0.8, 0], [0, -0.6, 0.8], [-1 / 3, 2 / 3, 2 / 3
 
 @dataclass(frozen=True)
 class Networks:
-    """Gram matrices of networks, every one with a seed of its own: seed, seed + 1, ..."""
+    """Gram matrices of networks. Each network has a seed of its own: seed, seed + 1, ..."""
 
-    finite: Finite  # (x, width, seed) -> the (n, n) array of a drawn network
-    widths: tuple[int, ...]  # ascending, at least four
-    count: int  # networks of each width
+    finite: Finite  # maps (x, width, seed) to the (n, n) array of a drawn network
+    widths: tuple[int, ...]  # ascending, at least four numbers
+    count: int  # number of networks of each width
     biased: bool  # whether the mean over networks differs from the limit at finite width
 
     def on(self, x: np.ndarray, seed: int) -> np.ndarray:
-        """The matrices on rows x, (widths, count, n, n).
+        """The Gram matrices on the rows x, an array (widths, count, n, n).
 
         Raises:
-            Unusable: a kernel that is not finite, real and (n, n).
+            Unusable: a matrix that is not finite, not real or not (n, n).
         """
         kernels = np.empty((len(self.widths), self.count, len(x), len(x)))
         for a, width in enumerate(self.widths):
@@ -47,7 +50,7 @@ class Networks:
 
 
 def beside(kernel: Kernel, networks: Networks, rounding: float, seed: int) -> Iterator[tuple[str, str, Judgement]]:
-    """The rows of a report on a kernel and networks: name, requirement, and what was found."""
+    """The rows of a report on a kernel and its networks, each as a name, a requirement, and what was found."""
     requirement = f"slope of log(RMS error) in log(width): {RATE} within its interval, no wider than ± {WIDEST}"
     try:
         limit, kernels = output(kernel, ROWS), networks.on(ROWS, seed)
@@ -63,7 +66,7 @@ def beside(kernel: Kernel, networks: Networks, rounding: float, seed: int) -> It
 
 
 def _concentration(kernel: Kernel, networks: Networks, limit: np.ndarray, kernels: np.ndarray, seed: int) -> Judgement:
-    """The judgement on all rows; if it fails, the judgement on one or two rows that fail as well."""
+    """The judgement on all rows. If it fails, it is replaced by the judgement on one or two rows that fail as well."""
     judgement = _slope(networks, limit, kernels, ROWS)
     if judgement.unresolved or judgement.margin >= 0:
         return judgement
@@ -102,7 +105,10 @@ def _slope(networks: Networks, limit: np.ndarray, kernels: np.ndarray, x: np.nda
 def _limit(
     kernel: Kernel, networks: Networks, limit: np.ndarray, kernels: np.ndarray, rounding: float, seed: int
 ) -> Judgement:
-    """Every entry of k(x) beside the limit of the networks' mean; a difference must show on fresh networks too."""
+    """The comparison of each entry of k(x) with the limit of the networks' mean.
+
+    A difference counts only if fresh networks show it too.
+    """
     first = _worst_entry(networks, limit, kernels, rounding, ROWS)
     if first.margin >= 0:
         return first
@@ -121,14 +127,14 @@ def _limit(
 def _worst_entry(
     networks: Networks, limit: np.ndarray, kernels: np.ndarray, rounding: float, x: np.ndarray, comparisons: int = 0
 ) -> Judgement:
-    """The entry whose difference is the largest multiple of its error.
+    """The entry whose difference, in units of its error, is the largest.
 
-    The entry's limit is the constant c of the fit c + b/width to the means over networks (b = 0 where they have no
-    bias); each width has its number of neurons as weight. The interval follows from the spread over networks at each
+    The entry's limit is the constant c of the fit c + b/width to the means over networks, where b = 0 if the means have
+    no bias. Each width has its number of neurons as weight. The interval follows from the spread over networks at each
     width, by Welch's t, with Bonferroni's correction for all entries.
     """
     count, weight = kernels.shape[1], np.asarray(networks.widths, float)
-    share = weight / weight.sum()  # share of a width's mean in the constant
+    share = weight / weight.sum()  # weight of each width's mean in the constant
     if networks.biased:
         inverse = 1 / weight
         centre = share @ inverse

@@ -1,4 +1,4 @@
-"""The properties of kernels; each has the data on which it is tried and the number that decides it."""
+"""The properties of kernels. Each has the data on which it is tried, and a number on which the judgement rests."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ Predicate = Callable[[np.ndarray], bool | None]
 
 
 class Unusable(Exception):
-    """The kernel gave no finite array of the right shape."""
+    """Raised if the kernel returned no finite array of the right shape."""
 
 
 class Judgement(NamedTuple):
-    """A number found on data x (and z), its allowed range, and the entries it comes from."""
+    """A number found on data x (and z), its allowed range, and the entries of the kernel from which it comes."""
 
     found: float
     allowed: tuple[float, float]
@@ -29,18 +29,21 @@ class Judgement(NamedTuple):
     x: np.ndarray
     z: np.ndarray | None = None
     entry: tuple[int, ...] = ()
-    note: str = ""  # said in the report whatever the outcome
-    unresolved: str = ""  # why the property cannot be decided; then it neither holds nor is broken
+    note: str = ""  # text for the report, whatever the outcome is
+    unresolved: str = ""  # why the property cannot be decided; if set, it neither holds nor is broken
 
     @property
     def margin(self) -> float:
-        """Distance to the nearest end of the allowed range, negative outside."""
+        """The distance to the nearest end of the allowed range, negative outside the range."""
         return min(self.found - self.allowed[0], self.allowed[1] - self.found)
 
 
 @dataclass(frozen=True)
 class Property:
-    """A property: its requirement, the strategy of its data, and its judgement of one draw (None: not applicable)."""
+    """A property: its requirement, the Hypothesis strategy for its data, and a function that judges one draw.
+
+    The function returns None if the property does not apply to the draw.
+    """
 
     name: str
     requirement: str
@@ -52,14 +55,14 @@ def output(kernel: Kernel, x: np.ndarray, z: np.ndarray | None = None, name: str
     """The kernel's array (n, n').
 
     Raises:
-        Unusable: the kernel raised an exception, or the array has another shape, is not real or not finite.
+        Unusable: the kernel raised an exception, or the array has another shape, is not real, or is not finite.
     """
     call = f"{name}(x)" if z is None else f"{name}(x, z)"
     shape = (len(x), len(x if z is None else z))
     try:
         with np.errstate(all="ignore"), jax_in_float64():
             value = np.asarray(kernel(x.copy()) if z is None else kernel(x.copy(), z.copy()))
-    except Exception as error:  # whatever a user's function raises is a finding about it
+    except Exception as error:  # any exception of a user's function is a finding about that function
         raise Unusable(f"{call} raised {type(error).__name__}: {error}") from error
     if value.shape != shape:
         raise Unusable(f"{call} has shape {value.shape}; it must be {shape}")
@@ -72,7 +75,7 @@ def output(kernel: Kernel, x: np.ndarray, z: np.ndarray | None = None, name: str
 
 
 def finite_output(kernel: Kernel, smallest_angle: float) -> Property:
-    """k(x), k(x, z) and k(z, x) are finite real arrays of the right shapes."""
+    """The property that k(x), k(x, z) and k(z, x) are finite real arrays of the right shapes."""
 
     def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
         x, z = case
@@ -90,7 +93,7 @@ def finite_output(kernel: Kernel, smallest_angle: float) -> Property:
 
 
 def symmetric(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """k(x) = k(x)^T."""
+    """The property that k(x) = k(x)^T."""
 
     def judge(x: np.ndarray) -> Judgement:
         k = output(kernel, x)
@@ -100,7 +103,7 @@ def symmetric(kernel: Kernel, rounding: float, smallest_angle: float) -> Propert
 
 
 def transposes(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """k(x, z) = k(z, x)^T."""
+    """The property that k(x, z) = k(z, x)^T."""
 
     def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
         x, z = case
@@ -111,7 +114,7 @@ def transposes(kernel: Kernel, rounding: float, smallest_angle: float) -> Proper
 
 
 def consistent(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """k(x) = k(x, x)."""
+    """The property that k(x) = k(x, x)."""
 
     def judge(x: np.ndarray) -> Judgement:
         k = output(kernel, x)
@@ -121,7 +124,7 @@ def consistent(kernel: Kernel, rounding: float, smallest_angle: float) -> Proper
 
 
 def agrees(kernel: Kernel, other: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """k(x) = other(x) and k(x, z) = other(x, z)."""
+    """The property that k(x) = other(x) and k(x, z) = other(x, z)."""
 
     def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
         judgements = []
@@ -140,7 +143,7 @@ def agrees(kernel: Kernel, other: Kernel, rounding: float, smallest_angle: float
 
 
 def rotation_invariant(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """k(x Q) = k(x) for rotations Q."""
+    """The property that k(x Q) = k(x) for rotations Q."""
 
     def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
         x, rotation = case
@@ -152,7 +155,7 @@ def rotation_invariant(kernel: Kernel, rounding: float, smallest_angle: float) -
 
 
 def homogeneous(kernel: Kernel, degree: float, rounding: float, smallest_angle: float) -> Property:
-    """k(c_i x_i, c_j x_j) = (c_i c_j)^degree k(x_i, x_j) for c > 0."""
+    """The property that k(c_i x_i, c_j x_j) = (c_i c_j)^degree k(x_i, x_j) for c > 0."""
 
     def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
         x, factors = case
@@ -165,7 +168,7 @@ def homogeneous(kernel: Kernel, degree: float, rounding: float, smallest_angle: 
 
 
 def positive_semidefinite(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """No eigenvalue of k(x), brought to unit diagonal, is below -n rounding."""
+    """The property that no eigenvalue of k(x), brought to unit diagonal, is below -n rounding."""
 
     def judge(x: np.ndarray) -> Judgement:
         smallest, allowance = _spectrum(kernel, x, rounding)[0], len(x) * rounding
@@ -175,9 +178,10 @@ def positive_semidefinite(kernel: Kernel, rounding: float, smallest_angle: float
 
 
 def strictly_positive(kernel: Kernel, claimed: Predicate, rounding: float, smallest_angle: float) -> Property:
-    """Wherever the smallest eigenvalue is claimed to be positive, it is above the rounding error of a zero eigenvalue.
+    """The property that smallest eigenvalues are positive where this is claimed.
 
-    `claimed` says whether the kernel is said to be positive definite on data; None where nothing is said.
+    Such an eigenvalue must be above the rounding error of an eigenvalue 0. `claimed` says whether the kernel is said to
+    be positive definite on data. It is None if nothing is said.
     """
 
     def judge(x: np.ndarray) -> Judgement | None:
@@ -191,9 +195,10 @@ def strictly_positive(kernel: Kernel, claimed: Predicate, rounding: float, small
 
 
 def singular_elsewhere(kernel: Kernel, claimed: Predicate, rounding: float) -> Property:
-    """Wherever the smallest eigenvalue is claimed not to be positive, it is zero to within n rounding.
+    """The property that smallest eigenvalues are zero where they are claimed not to be positive.
 
-    `claimed` says whether the kernel is said to be positive definite on data; None where nothing is said.
+    Such an eigenvalue must be zero to within n rounding. `claimed` says whether the kernel is said to be positive
+    definite on data. It is None if nothing is said.
     """
 
     def judge(x: np.ndarray) -> Judgement | None:
@@ -212,7 +217,10 @@ _DIAGONAL = "of k(x) brought to unit diagonal"
 
 
 def _difference(first, other, names, rounding: float, k, x, z=None) -> Judgement:
-    """The largest difference of two arrays in units of the largest entry of k, held to at most `rounding`."""
+    """A judgement on the largest difference of two arrays, in units of the largest entry of k.
+
+    A difference of at most `rounding` is allowed.
+    """
     gap = np.abs(first - other)
     worst, scale = float(gap.max()), float(np.abs(k).max())
     i, j = (int(index) for index in np.unravel_index(gap.argmax(), gap.shape))
@@ -229,10 +237,11 @@ def _eigenvalue(smallest: float, required: str) -> str:
 
 
 def _spectrum(kernel: Kernel, x: np.ndarray, rounding: float) -> tuple[float, float]:
-    """Smallest eigenvalue of k(x) at unit diagonal (a congruence: signs stay), and the rounding error of eigenvalue 0.
+    """The smallest eigenvalue of k(x) at unit diagonal, and the rounding error of an eigenvalue 0.
 
-    An eigenvalue of an n x n matrix is computed to within a small multiple of n epsilon times the largest one, and an
-    entry to a multiple of d epsilon; 8 (n + d) epsilon times the largest covers both.
+    Scaling to unit diagonal is a congruence, so it keeps the signs of eigenvalues. An eigenvalue of an n x n matrix is
+    computed to within a small multiple of n epsilon times the largest eigenvalue, and an entry to within a multiple of
+    d epsilon. The bound 8 (n + d) epsilon times the largest eigenvalue covers both errors.
 
     Raises:
         Unusable: k(x) is not symmetric; the row on symmetry reports it.
@@ -251,7 +260,7 @@ def _spectrum(kernel: Kernel, x: np.ndarray, rounding: float) -> tuple[float, fl
     return float(values[0]), 8 * sum(x.shape) * epsilon * max(float(np.abs(values).max()), 1.0)
 
 
-@cache  # a strategy made anew at each draw is validated anew
+@cache  # cached, since a strategy that is made anew at each draw is also validated anew
 def _families() -> SearchStrategy[np.ndarray]:
     return antipodal_families().map(lambda family: family.x)
 
@@ -269,7 +278,10 @@ def _mostly_true(count: int) -> SearchStrategy[list[bool]]:
 
 @st.composite
 def _some_rows(draw: DrawFn, data: SearchStrategy[np.ndarray]) -> np.ndarray:
-    """Most rows of the data, and at least one: so that a counterexample shrinks to the rows that matter."""
+    """Most rows of the data, and at least one.
+
+    Rows are left out so that a counterexample shrinks to the rows that matter.
+    """
     x = draw(data)
     kept = draw(_mostly_true(len(x)))
     return x[kept] if any(kept) else x[:1]
@@ -277,7 +289,7 @@ def _some_rows(draw: DrawFn, data: SearchStrategy[np.ndarray]) -> np.ndarray:
 
 @st.composite
 def _pairs(draw: DrawFn, smallest_angle: float) -> tuple[np.ndarray, np.ndarray]:
-    """Two data sets of the same features: independent, or with rows in common up to sign."""
+    """Two data sets with the same number of features. They are independent, or have rows in common up to sign."""
     x = draw(_data(smallest_angle))
     d = x.shape[1]
     return x, draw(st.one_of(unit_data(d=(d, d)), st.sampled_from([x[:1], x[::-1], -x])))
@@ -285,7 +297,7 @@ def _pairs(draw: DrawFn, smallest_angle: float) -> tuple[np.ndarray, np.ndarray]
 
 @st.composite
 def _rotated(draw: DrawFn, smallest_angle: float) -> tuple[np.ndarray, np.ndarray]:
-    """Data in two dimensions or more, and a rotation (d, d): up to three turns in coordinate planes."""
+    """Data in two dimensions or more, and a rotation (d, d) that is made of up to three turns in coordinate planes."""
     x = draw(_data(smallest_angle, d=(2, 5)))
     d = x.shape[1]
     rotation = np.eye(d)

@@ -1,6 +1,7 @@
-"""The power of the verifier: for every form recorded to hold, which wrong versions of its formula it notices.
+"""The power of the verifier: which wrong versions of a formula it notices, for every form that is recorded to hold.
 
-Beside the mutants that a statement brings there are standard ones, made from the formula alone.
+A wrong version is called a mutant. A statement brings mutants of its own; standard mutants are made from the formula
+alone.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,17 +22,21 @@ from verification.engine import Progress, verify_all
 from verification.verdict import Verdict
 
 HALF, QUARTER = sp.Rational(1, 2), sp.Rational(1, 4)
-FACTORS = {Kind.LOWER: (2,), Kind.TWO_SIDED: (HALF, 2), Kind.ORDER: ()}  # O() has no constant that could be wrong
+# an O(.) claim has no constant that could be wrong
+FACTORS = {Kind.LOWER: (2,), Kind.TWO_SIDED: (HALF, 2), Kind.ORDER: ()}
 INDICES = ("t", "k", "K", "T")
-# relative change of a ratio along a ladder: a symbol that changes less is constant there, up to rounding
+# smallest relative change of a ratio along a ladder of sizes that counts; with a smaller change it is constant up to
+# rounding
 SAME_GROWTH = 1e-9
-KEPT = 24  # cases of a form whose constants are kept, to tell why a mutant survived
+KEPT = 24  # number of cases of a form whose constants are kept, to explain why a mutant survived
 
 
 def standard_mutants(statement: Statement, form: Form) -> tuple[Mutant, ...]:
-    """A constant halved (or doubled), powers changed by half, factors dropped, indices shifted, signs, the comparison.
+    """The standard mutants of a form's formula.
 
-    Both directions of a change are made, though only one of them claims more; equal formulas are made once.
+    A constant is halved or doubled, powers are changed by half, factors are dropped, indices are shifted, signs are
+    changed, and the comparison is reversed. Each change is made in both directions, although only one of them claims
+    more. Mutants with equal formulas are made once.
 
     Args:
         statement: the statement whose formula is changed.
@@ -53,7 +58,8 @@ def _candidates(statement: Statement, form: Form) -> Iterator[Mutant]:
     matrices = {s for s in symbols if isinstance(s, sp.MatrixSymbol)}
     sizes = {s for matrix in matrices for size in matrix.shape for s in sp.sympify(size).free_symbols}
     scalars = sorted(symbols - matrices - sizes, key=str)
-    exponents = {s for end in ends for node in end.atoms(sp.MatPow) for s in node.exp.free_symbols}  # integers
+    # symbols in exponents stand for integers
+    exponents = {s for end in ends for node in end.atoms(sp.MatPow) for s in node.exp.free_symbols}
     yield from map(scaled, FACTORS.get(kind, (HALF,)))
     if kind is Kind.RATE:
         yield from (shifted(QUARTER), shifted(-QUARTER))
@@ -70,13 +76,13 @@ def _candidates(statement: Statement, form: Form) -> Iterator[Mutant]:
 
 
 def _is_index(statement: Statement, symbol: sp.Symbol) -> bool:
-    """Whether a symbol counts rounds or steps; a statement may mean something else by the name, and then says so."""
+    """Whether a symbol counts rounds or steps. A statement that means something else by the name says so."""
     meaning = statement.symbols.get(symbol, "round")
     return str(symbol) in INDICES and any(word in meaning for word in ("round", "step"))
 
 
 def _signs(ends: list) -> Iterator[Mutant]:
-    """Every term of every sum with the other sign."""
+    """Mutants in which one term of one sum has the other sign, for every term of every sum."""
     sums = {node for end in ends for node in sp.preorder_traversal(end) if isinstance(node, sp.Add | sp.MatAdd)}
     for node in sorted(sums, key=str):
         for place, term in enumerate(node.args):
@@ -94,7 +100,7 @@ def _sign(node, term, flipped) -> Mutant:
 
 
 class Fate(StrEnum):
-    """The fate of a mutant; only mutants that claim more than the form are wrong, and are counted."""
+    """The fate of a mutant. Only mutants that claim more than the form are wrong, and only these are counted."""
 
     KILLED = "killed"
     SURVIVED = "survived"
@@ -104,7 +110,10 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class MutantFound:
-    """One mutant of one form: in what way it is wrong, whether the statement brings it itself, its fate, and why."""
+    """One mutant of one form and what became of it.
+
+    `sort` is the kind of its change, `own` says whether the statement brings it itself, and `why` explains its fate.
+    """
 
     id: str
     form: Form
@@ -117,7 +126,10 @@ class MutantFound:
 
 @dataclass
 class _Kept:
-    """A statement's constants; the constants of every `stride`-th case are kept, and `stride` doubles beyond KEPT."""
+    """A statement's constants, some of which are kept.
+
+    The constants of every `stride`-th case are kept. If more than KEPT cases are kept, `stride` is doubled.
+    """
 
     constants: Callable[[Any], Mapping[Any, Any]]
     cases: list[Constants] = field(default_factory=list)
@@ -147,8 +159,8 @@ def only_form(statement: Statement, form: Form, **changed: Any) -> Statement:
     """The statement with this form alone, and without stored cases.
 
     Args:
-        statement: with the form.
-        form: the form that is left.
+        statement: a statement that has the form.
+        form: the form that is kept.
         changed: other fields of `Statement` to replace.
     """
     alone = {form: replace(statement.forms[form], witness=None)}
@@ -158,12 +170,13 @@ def only_form(statement: Statement, form: Form, **changed: Any) -> Statement:
 def mutation_matrix(
     statements: Iterable[Statement], options: Options, progress: Progress | None = None
 ) -> tuple[list[MutantFound], list[Verdict]]:
-    """Run the standard mutants of every true form, and the statement's own mutants, on the form's cases.
+    """Judge the mutants of every true form on the form's cases: the standard mutants and the statement's own.
 
     Args:
         statements: statements whose forms recorded to hold are judged.
         options: data, sizes, steps and seed of the cases.
-        progress: called with the family, the number of cases done and the number of all cases; default: not called.
+        progress: a function that is called with the family, the number of cases done and the number of all cases;
+            default none.
 
     Returns: the result of each mutant, and the verdicts on the forms.
     """
@@ -180,7 +193,7 @@ def mutation_matrix(
     for variant, form, own_names, keep in chosen:
         verdict = by_form.get((variant.id, form))
         if verdict is None:
-            continue  # interrupted before its cases were run
+            continue  # the run was interrupted before the cases of this form
         for mutant in variant.mutants:
             fate, why = _fate(variant, form, mutant, verdict, keep.cases)
             own = mutant.name in own_names
@@ -229,7 +242,10 @@ def _may_fail(formula: Formula) -> str:
 
 
 def _gain(kind: Kind, formula: Formula, mutated: Formula, constants: Constants) -> float | None:
-    """The largest factor by which the mutant is tighter than the form on a case; 1: as tight; None: it has no value."""
+    """The largest factor by which a mutant is tighter than the form on a case.
+
+    The factor is 1 if the mutant is as tight as the form, and None if the mutant has no value.
+    """
     try:
         before, after = formula.evaluate(constants), mutated.evaluate(constants)
         gains = [_ratio(kind, b, a) for b, a in zip(before, after, strict=True)]

@@ -1,4 +1,7 @@
-"""Faults planted in the public library, one at a time; statements that use the library must notice each of them."""
+"""Faults that are planted in the public library, one at a time.
+
+The statements that use the library must notice each of them: a verdict must differ from the recorded outcome.
+"""
 
 from collections.abc import Collection
 
@@ -9,7 +12,7 @@ def planted_faults(identifiers: Collection[str] | None = None) -> tuple[PlantedF
     """All planted faults, or those that one of these statements should notice.
 
     Args:
-        identifiers: ids of statements; None: all.
+        identifiers: ids of statements; None: all statements.
     """
     from verification.planted_faults.catalogue import FAULTS  # torch is slow to load
 

@@ -1,4 +1,7 @@
-"""The planted faults: in kernels, runs of Algorithm 1, barriers and averages of networks, and the training engine."""
+"""The planted faults.
+
+They are faults in kernels, in runs of Algorithm 1, in barriers and averages of networks, and in the training engine.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -44,7 +47,7 @@ def _without_ties(right: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _one_too_many(safe: np.ndarray) -> np.ndarray:
-    """For every sample, its first unsafe neuron counts as safe."""
+    """Counts, for every sample, its first unsafe neuron as safe."""
     return safe | (np.cumsum(~safe, axis=1) == 1)
 
 
@@ -76,7 +79,7 @@ def _of_the_round_after(right: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _forgotten(jump: np.ndarray) -> np.ndarray:
-    """FedDyn's server adds the noise once, and does not sum it up."""
+    """The wrong noise of FedDyn's server: it is added once, and not summed up over rounds."""
     return np.where(np.arange(len(jump)) < 2, jump, 0.0)
 
 
@@ -124,7 +127,7 @@ KERNELS = (
 
 @around
 def _by_samples(right: Any, self: Any, share: float) -> Any:
-    """The server weights the clients by their numbers of samples instead of equally."""
+    """Lets the server weight the clients by their numbers of samples instead of equally."""
     real = self.local_gram.diagonal(axis1=1, axis2=2) > 0
     sizes = real.sum(axis=1)
     weight = np.repeat(sizes / sizes.mean(), real.shape[1])
@@ -133,7 +136,7 @@ def _by_samples(right: Any, self: Any, share: float) -> Any:
 
 
 def _where(by_weights: bool) -> Fault:
-    """The clients' step is 1% too large, in weight space alone or in pre-activation space alone."""
+    """Makes the clients' step 1% too large, either only in weight space or only in pre-activation space."""
     return around(
         lambda right, self, eta_local, outputs: right(
             self, (1.01 if self.by_weights is by_weights else 1) * eta_local, outputs
@@ -220,7 +223,7 @@ CONNECTIVITY = (
 
 @around
 def _other_sign(right: Any, self: Any, gradient: Any, params: Any, step: Any) -> Any:
-    """g + c_i - c in place of g - c_i + c."""
+    """Computes g + c_i - c in place of g - c_i + c."""
     return tree_map(lambda g, corrected: 2 * g - corrected, gradient, right(self, gradient, params, step))
 
 
@@ -230,7 +233,10 @@ def _half_the_pull(right: Any, self: Any, *given: Any) -> Any:
 
 
 def _kept(right: Callable[..., Any]) -> Callable[..., Any]:
-    """A client begins with the last velocities of parameters of the same shapes, if there are any, and not with 0."""
+    """Lets a client begin with kept velocities instead of with 0.
+
+    They are the last velocities of parameters of the same shapes, if there are any.
+    """
     held: dict[Any, Any] = {}
 
     def wrong(self: Any, params: Any) -> Any:
@@ -247,14 +253,14 @@ def _one_step_longer(right: Any, self: Any, client: Any, broadcast: Any, end: Fi
 
 @around
 def _without_value(right: Any, network: Any, params: Any) -> Any:
-    """J(theta_0, x) D in place of f(theta_0, x) + J(theta_0, x) D."""
+    """Computes J(theta_0, x) D in place of f(theta_0, x) + J(theta_0, x) D."""
     line = right(network, params)
     return replace(line, features=lambda moved, x: line.outputs(moved, x) - network.outputs(params, x))
 
 
 @around
 def _without_biases(right: Any, x: Any, network: Any, params: Any, *z: Any) -> Any:
-    """The kernel of all parameters but the biases."""
+    """Computes the kernel of all parameters except the biases."""
     fixed = {name: value for name, value in params.items() if name.endswith("bias")}
     own = replace(
         network,
@@ -265,7 +271,7 @@ def _without_biases(right: Any, x: Any, network: Any, params: Any, *z: Any) -> A
 
 
 def _weights(kind: str, of: str) -> Fault:
-    """The weights `kind` are replaced by the weights `of`: by size in place of equal ones, or the reverse."""
+    """Replaces the weights of the clients called `kind` by those called `of`; they are "size" and "uniform"."""
     return changed(lambda weights: weights | {kind: weights[of]})
 
 

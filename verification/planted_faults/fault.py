@@ -1,4 +1,4 @@
-"""A planted fault: a wrong function in place of one of the library's, and shared ways to make wrong functions."""
+"""A planted fault: a wrong function in place of one of the library's. Shared ways to make such functions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,10 +18,11 @@ class PlantedFault:
     Args:
         name: what is wrong.
         function: its address, "module:name" or "module:Class.name".
-        fault: makes the wrong function out of the right one.
+        fault: a function that takes the right function and returns the wrong one.
         noticed_by: id of a statement that uses the function.
         trials: number of cases of each family; default 5.
-        width: of the networks of cases; narrow ones are confirmed sooner; default the statement's own.
+        width: width of the networks of the cases; default the statement's own width. Narrow networks are confirmed
+            sooner.
     """
 
     name: str
@@ -33,18 +34,20 @@ class PlantedFault:
 
 
 def on_every_way(name: str, function: str, fault: Fault) -> PlantedFault:
-    """A fault in one implementation of a run; the statement that notices it runs its cases by all implementations.
+    """A fault in one of several implementations of a run.
+
+    The statement that notices the fault runs its cases by all implementations.
 
     Args:
         name: what is wrong.
         function: its address, "module:name".
-        fault: makes the wrong function out of the right one.
+        fault: a function that takes the right function and returns the wrong one.
     """
     return PlantedFault(name, function, fault, "fl-ntk/Alg1-update", trials=1)
 
 
 def around(wrong: Callable[..., Any]) -> Fault:
-    """The fault that calls `wrong(right, *args)` where the right function is called with these arguments.
+    """A fault that calls `wrong(right, *args)` whenever the right function is called with the arguments `args`.
 
     Args:
         wrong: called with the right function and its arguments.
@@ -61,16 +64,16 @@ def around(wrong: Callable[..., Any]) -> Fault:
 
 
 def changed(change: Callable[[Any], Any]) -> Fault:
-    """A change of a function's result.
+    """A fault that changes a function's result.
 
     Args:
-        change: (a function's result) -> another.
+        change: a function that takes the right result and returns a wrong one.
     """
     return around(lambda right, *args, **named: change(right(*args, **named)))
 
 
 def times(factor: float) -> Fault:
-    """A function's result, numbers or an Estimate, times a factor.
+    """A fault that multiplies a function's result, which is numbers or an Estimate, by a factor.
 
     Args:
         factor: any number.
@@ -79,7 +82,7 @@ def times(factor: float) -> Fault:
 
 
 def argument_times(place: int, factor: float) -> Fault:
-    """The argument at this place times a factor.
+    """A fault that multiplies one of the function's arguments by a factor.
 
     Args:
         place: index of the argument, from 0.
@@ -89,10 +92,10 @@ def argument_times(place: int, factor: float) -> Fault:
 
 
 def setup_times(name: str, factor: float) -> Fault:
-    """A step size of the Setup among the arguments times a factor.
+    """A fault that multiplies a step size by a factor, in the Setup that is among the function's arguments.
 
     Args:
-        name: name of the field, such as "eta_local".
+        name: name of the field of the Setup, such as "eta_local".
         factor: any number.
     """
 
@@ -110,4 +113,4 @@ def _scaled(result: Any, factor: float) -> Any:
     if isinstance(result, tuple):
         parts = [_scaled(part, factor) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
-    return factor * np.asarray(result)[()]  # a number stays a number
+    return factor * np.asarray(result)[()]  # keeps the type of a number

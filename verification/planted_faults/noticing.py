@@ -1,4 +1,7 @@
-"""Which statements notice a planted fault, by a verdict that differs from the recorded one; the page of the results."""
+"""Which planted faults the statements notice, and the page of the results.
+
+A statement notices a fault if a verdict on it differs from the recorded outcome.
+"""
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +23,7 @@ from verification.sentences import What
 from verification.tables import markdown_row, plain_table
 from verification.verdict import Verdict
 
-Asked = tuple[str, int, int | None]  # a statement's id, the number of its cases, their width
+Asked = tuple[str, int, int | None]  # a statement's id, the number of its cases, and their width
 COLUMNS = ("function", "fault", "noticed by", "verdict", "how")
 
 HEAD = """# Faults planted in the library
@@ -38,8 +41,8 @@ class Noticed:
     Args:
         name: name of the fault.
         function: the function in which it was planted.
-        id: the id of the statement.
-        form: its first form that notices; None where none does.
+        id: the id of the statement that notices the fault; None if the fault is not noticed.
+        form: the first form of the statement that notices the fault; None if no form does.
         recorded: outcome of that form without the fault.
         outcome: outcome of that form with the fault.
         how: the statement's numbers with the fault.
@@ -57,14 +60,15 @@ class Noticed:
 def noticed(mutants: Iterable[PlantedFault], seed: int = 0, progress: Progress | None = None) -> list[Noticed]:
     """Plant each fault in turn, and find whether the statement that uses the faulty function notices the fault.
 
-    The forms of the statement are judged in this process on few cases, first without a fault: a form whose verdict
-    differs from the recorded one even then, because the cases are few, counts as noticing nothing. If interrupted
-    (Ctrl-C), the function returns what was found so far.
+    The forms of the statement are judged in this process on few cases, once without the fault and once with it. With so
+    few cases a form's verdict may differ from the recorded outcome even without a fault; such a form counts as noticing
+    nothing. If interrupted (Ctrl-C), the function returns what was found so far.
 
     Args:
         mutants: the faults.
         seed: seed of the cases; default 0.
-        progress: called with the function, the number of faults done and the number of all faults; default: not called.
+        progress: a function that is called with the faulty function, the number of faults done and the number of all
+            faults; default none.
     """
     chosen, sound, noticed_faults = list(mutants), dict[Asked, set[Form]](), list[Noticed]()
     try:
@@ -79,10 +83,11 @@ def noticed(mutants: Iterable[PlantedFault], seed: int = 0, progress: Progress |
 
 
 def _remembering(right: Callable[..., PlainRun]) -> Callable[..., PlainRun]:
-    """Plain runs that remember their results: most faults are confirmed by the same runs in extended precision.
+    """A function that computes plain runs and remembers their results.
 
-    A fault in `plain_run` changes the inputs of `plain_run`, by which results are remembered. No other fault changes a
-    plain run, which shares no code with other runs.
+    Most faults are confirmed by the same plain runs in extended precision. Results are remembered by the inputs of
+    `plain_run`, which a fault in `plain_run` itself changes. No other fault changes a plain run, because a plain run
+    shares no code with other runs.
     """
     known: dict[tuple, PlainRun] = {}
 
@@ -112,10 +117,10 @@ def _first(mutant: PlantedFault, seed: int, sound: dict[Asked, set[Form]]) -> No
 
 
 def _verdicts(identifier: str, trials: int, width: int | None, seed: int) -> list[Verdict]:
-    """All forms on few cases and the stored ones, without mutants."""
+    """The verdicts on all forms, from few cases and the stored ones, without mutants."""
     statement = replace(get(identifier), mutants=(), necessity={})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # faults may exceed any limit that has a warning
+        warnings.simplefilter("ignore")  # a faulty number may be above any limit at which a warning is given
         return verify_all([statement], Options(trials=trials, width=width, seed=seed), threads=0)
 
 
@@ -130,7 +135,7 @@ def _how(verdict: Verdict) -> str:
 
 
 def library_table(faults: Sequence[Noticed]) -> Table:
-    """One row a fault.
+    """A table with one row for each fault.
 
     Args:
         faults: the planted faults, each with what noticed it.
@@ -142,7 +147,7 @@ def library_table(faults: Sequence[Noticed]) -> Table:
 
 
 def library_totals(faults: Sequence[Noticed]) -> str:
-    """One line: how many faults changed a verdict.
+    """One line that says how many faults changed a verdict.
 
     Args:
         faults: the planted faults, each with what noticed it.
@@ -153,7 +158,7 @@ def library_totals(faults: Sequence[Noticed]) -> str:
 
 
 def unnoticed(faults: Sequence[Noticed]) -> list[str]:
-    """The objections to the catalogue: faults that no statement noticed.
+    """The objections to the catalogue, which are the faults that no statement noticed.
 
     Args:
         faults: the planted faults, each with what noticed it.

@@ -1,4 +1,4 @@
-"""Replaces a function of the library by a fault in every module that imported it, and restores it."""
+"""Replacement of a function of the library by a faulty one, in every module that imported it, and its restoration."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -9,20 +9,20 @@ from types import ModuleType
 from typing import Any
 
 OURS = ("ntkfl", "bounds", "verification", "experiments")
-REMEMBERING = "bounds"  # the package whose caches hold measurements
+REMEMBERING = "bounds"  # the package whose caches keep measurements
 
 Fault = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 @contextmanager
 def planted(function: str, fault: Fault) -> Iterator[None]:
-    """Run with `fault(original)` in place of a function, method or property, in this process and no other.
+    """A context in which `fault(original)` takes the place of a function, method or property, in this process only.
 
     The statements' cached measurements are dropped before and after.
 
     Args:
         function: "module:name", or "module:Class.name".
-        fault: makes the wrong function out of the right one.
+        fault: a function that takes the right function and returns the wrong one.
 
     Raises:
         ModuleNotFoundError, AttributeError: there is no such function. TypeError: the name is not that of a function.
@@ -43,12 +43,12 @@ def planted(function: str, fault: Fault) -> Iterator[None]:
         _exchange(right, wrong)
         yield
     finally:
-        _exchange(wrong, right)  # also in modules that were first imported meanwhile
+        _exchange(wrong, right)  # also restores modules that were first imported in this context
         _forget()
 
 
 def _wrapped(right: Any, fault: Fault, function: str) -> Any:
-    """The fault in a descriptor of the original's kind."""
+    """The faulty function, wrapped as the original is (as a property or a method, for example)."""
     if isinstance(right, property):
         assert right.fget is not None
         return property(fault(right.fget))
@@ -62,7 +62,7 @@ def _wrapped(right: Any, fault: Fault, function: str) -> Any:
 
 
 def _exchange(old: Any, new: Any) -> None:
-    """Replace `old` by `new` in all of our modules, their classes, and their tables."""
+    """Replace `old` by `new` in all modules of this project, and in their classes and tables."""
     for module in _modules():
         classes = [v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module.__name__]
         for holder in (module, *classes):
@@ -80,7 +80,10 @@ def _modules() -> list[ModuleType]:
 
 
 def _forget() -> None:
-    """Empty the caches of statements' measurements; compiled and loaded parts of the library hold no measurement."""
+    """Empty the caches of statements' measurements.
+
+    Caches of compiled and loaded parts of the library are kept, since they contain no measurement.
+    """
     for module in _modules():
         if module.__name__.partition(".")[0] == REMEMBERING:
             for value in list(vars(module).values()):

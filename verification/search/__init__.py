@@ -1,8 +1,8 @@
-"""Counterexample search by Hypothesis, then Nelder-Mead from the best cases; a counterexample is shrunk and confirmed.
+"""The search for counterexamples: by Hypothesis, and then by Nelder-Mead from the best cases.
 
-`attack` searches, `stored_counterexample` makes a form's stored case a counterexample, `written` and `read` keep a
-counterexample in a file, `rejudge` judges such a file again, `attack_held` searches against forms that held in the
-cases of `verify`.
+A counterexample is shrunk and confirmed. `attack` searches. `stored_counterexample` makes a counterexample of a form's
+stored case. `written` and `read` keep a counterexample in a file, and `rejudge` judges the case of such a file again.
+`attack_held` searches against forms that held on the cases of `verify`.
 """
 
 from verification.search.after_cases import attack_held

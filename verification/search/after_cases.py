@@ -1,4 +1,4 @@
-"""The short search for a counterexample to a user's own statement whose cases all held."""
+"""The short search for a counterexample to a user's own statement, after all its cases held."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -13,8 +13,8 @@ from verification.search.plain_case import in_words
 from verification.sentences import What
 from verification.verdict import Verdict, Worst
 
-SHORT = 10.0  # seconds of a search after the cases
-SHRINKING = 2.0  # seconds for each of the two ways of shrinking, in addition
+SHORT = 10.0  # seconds that a search takes after the cases
+SHRINKING = 2.0  # further seconds for each of the two ways of shrinking a counterexample
 
 
 def attack_held(
@@ -27,15 +27,15 @@ def attack_held(
 ) -> list[Verdict]:
     """The verdicts, after a short search for a counterexample to each form that held in all its cases.
 
-    Only forms of statements that a user brought are searched. A form with a confirmed counterexample is violated,
-    *broken by search*; a counterexample for which no second computation was possible is reported and decides nothing.
-    On a user's own data the outcome stays the outcome on these data, and the verdict says where the form fails. Nothing
-    is written. If interrupted (Ctrl-C), the function returns all verdicts; a verdict whose search is missing says that
-    it is not complete.
+    Only forms of statements that a user brought are searched. A form with a confirmed counterexample is violated
+    (*broken by search*). A counterexample for which no second computation was possible is reported, but decides
+    nothing. On a user's own data the outcome remains the outcome on these data, and the verdict says where the form
+    fails. No file is written. If interrupted (Ctrl-C), the function returns all verdicts; a verdict whose search is
+    missing says that it is not complete.
 
     Args:
-        verdicts: as `verify` gives them.
-        examples: cases of each form's search, as in `attack`; default 400.
+        verdicts: verdicts as `verify` returns them.
+        examples: number of cases of each form's search, as in `attack`; default 400.
         seconds: processor time of each form's search; default 10.
         seed: seed of each form's search, default 0.
         progress: a function that is called with each search that begins or fails; default: none.
@@ -57,7 +57,7 @@ def attack_held(
             except KeyboardInterrupt:
                 interruption.taken()
                 stopped = True
-            except Exception as error:  # an error of the statement's own code: the result of its cases is not lost
+            except Exception as error:  # the error is in the statement's own code; the result of its cases is kept
                 failed = Fact(What.SEARCH_FAILED, {"failure": failure(error, statement)})
                 progress(f"{name}: {failed}")
                 verdict = replace(verdict, search=failed)
@@ -73,7 +73,10 @@ def attack_held(
 
 
 def _after(verdict: Verdict, statement: Statement, done: Attack, budget: dict[str, float], changed: str) -> Verdict:
-    """The verdict with the result of the search; with the options `changed`, `ntkfl attack` searches the same cases."""
+    """The verdict with the result of the search.
+
+    `changed` has the options with which `ntkfl attack` searches the same cases.
+    """
     counterexample = done.counterexample
     if counterexample is None:
         nothing = Fact(What.NO_COUNTEREXAMPLE, budget | {"uncounted": list(done.unconfirmed)})

@@ -1,7 +1,7 @@
-"""Other cases than a given one: cases of a higher score, and simpler cases.
+"""From a given case to other cases: cases of a higher score, and simpler cases.
 
-The score ascends on the continuous coordinates of a case (steps, labels, points, radii) and on its sizes. A simpler
-case has fewer samples, clients, rounds and neurons, or rounder numbers.
+A score says how near a case is to violating a claim. It ascends on the continuous coordinates of a case (steps, labels,
+points, radii) and on its sizes. A simpler case has fewer samples, clients, rounds and neurons, or rounder numbers.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,10 +20,10 @@ from bounds.ladders.width_ladder import WidthLadder
 from ntkfl import Problem, Setup, Weights, gram, interruption
 from ntkfl.algorithm1.reference import Arithmetic
 
-MOST = 24  # most coordinates; with more, a simplex makes no progress in the evaluations allowed
-SPREAD = 0.3  # edge of the first simplex
-LEAST = 1e-6  # an ascent ends when a turn gains less
-GOOD = 0.1  # a discrete step that gains more than this does not count against the limit
+MOST = 24  # largest number of coordinates; with more, a simplex makes no progress in the evaluations that are allowed
+SPREAD = 0.3  # length of the edges of the first simplex
+LEAST = 1e-6  # an ascent ends if one turn of it gains less than this
+GOOD = 0.1  # a discrete step that gains more than this is not counted
 MOST_ROUNDS, MOST_STEPS, MOST_NEURONS = 256, 16, 2048
 STEPS = ("eta_local", "eta_global")
 
@@ -31,10 +31,12 @@ Rebuild = Callable[[np.ndarray], Any]
 
 
 def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
-    """From a case, alternate between its discrete neighbours and Nelder-Mead on its coordinates, while the score rises.
+    """Climb from a case to cases with a higher score.
 
-    `score` is called with every case on the way and may keep it. Each of the two kinds of steps has half of the
-    evaluations. Discrete steps that gain more than a tenth are not counted; since sizes have limits, such steps end.
+    Steps to discrete neighbours alternate with runs of Nelder-Mead on the coordinates, as long as the score rises.
+    `score` is called with every case on the way, and may keep the case. Half of the evaluations are for discrete steps,
+    and half for Nelder-Mead. Discrete steps that gain more than a tenth are not counted; their number is finite, since
+    sizes have limits.
     """
     best, reached = case, score(case)
     left = {"discrete": evaluations // 2, "simplex": evaluations // 2}
@@ -59,16 +61,17 @@ def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
 
 @singledispatch
 def neighbours(case: Any) -> list[Any]:
-    """The cases one discrete step away; none for a class of cases that registers no steps."""
+    """The cases that are one discrete step away from a case; none for a class of cases that registers no steps."""
     return []
 
 
 @neighbours.register
 def _of_run(case: FederatedRun) -> list[Any]:
-    """Runs with one round or local step less, or twice the rounds, local steps or neurons of one activation pattern.
+    """The runs with one round or one local step less, or with twice the rounds, the local steps, or some neurons.
 
-    Rounds also grow eightfold, since a quotient that grows in the end often falls in the first rounds. When neurons are
-    doubled the server step changes too, so that it is the same in units of 1/|H(0)|.
+    The neurons that are doubled are those of one activation pattern. Rounds also grow eightfold, since a quotient that
+    grows in the end often falls in the first rounds. When neurons are doubled the server step changes too, so that it
+    is the same in units of 1/|H(0)|.
     """
     setup, rounds, steps = case.setup, case.setup.rounds, case.setup.local_steps
     changed = [replace(setup, rounds=k) for k in (2 * rounds, rounds - 1, 8 * rounds) if 1 <= k <= MOST_ROUNDS]
@@ -89,13 +92,13 @@ def _of_run(case: FederatedRun) -> list[Any]:
 
 
 def relabelled(case: FederatedRun, changed: FederatedRun) -> FederatedRun:
-    """The changed case with the residual of the old case: labels near the outputs stay near them."""
+    """The changed case, with the residual of the old case, so that labels near the outputs stay near them."""
     y = initial_outputs(changed) + (case.problem.y - initial_outputs(case))
     return replace(changed, problem=replace(changed.problem, y=y))
 
 
 def _simplex(case: Any, score: Callable[[Any], float], evaluations: int) -> tuple[Any, float]:
-    """The best case of a Nelder-Mead run, and its score."""
+    """The best case of a run of Nelder-Mead, and its score."""
     best, reached = case, -np.inf
     size, rebuild = coordinates(case)
     if not 0 < size <= MOST:
@@ -105,7 +108,7 @@ def _simplex(case: Any, score: Callable[[Any], float], evaluations: int) -> tupl
         nonlocal best, reached
         try:
             candidate = rebuild(v)
-        except ValueError:  # a step beyond float64, or a row that became zero
+        except ValueError:  # the step is beyond float64, or a row became zero
             return np.inf
         value = score(candidate)
         if value > reached:
@@ -119,9 +122,10 @@ def _simplex(case: Any, score: Callable[[Any], float], evaluations: int) -> tupl
 
 @singledispatch
 def coordinates(case: Any) -> tuple[int, Rebuild]:
-    """How many continuous coordinates a case has, and a function from offsets to cases; offsets 0 give the case itself.
+    """The number of continuous coordinates of a case, and a function that makes a case from offsets of the coordinates.
 
-    Steps and other positive numbers move in their logarithm, labels in units of the residual, points on their spheres.
+    Offsets 0 give the case itself. Steps and other positive numbers move in their logarithm, labels move in units of
+    the residual, and points move on their spheres.
     """
     return _of_fields(case)
 
@@ -143,13 +147,14 @@ def _of_a_run(case: FederatedRun) -> tuple[int, Rebuild]:
 
 @coordinates.register
 def _of_a_ladder(case: WidthLadder) -> tuple[int, Rebuild]:
-    return _of_fields(case, points=False)  # the points must stay apart
+    return _of_fields(case, points=False)  # no points are moved, since they must stay apart
 
 
 def _of_fields(case: Any, points: bool = True) -> tuple[int, Rebuild]:
-    """Positive floats of a dataclass and of the dataclasses within it, and the coordinates of its problem and setup.
+    """The coordinates of a dataclass.
 
-    Sigma does not move, since it sets the scale; points move only where `points` is true.
+    They are its positive floats, those of the dataclasses within it, and the coordinates of its problem and setup.
+    Sigma is not moved, since it sets the scale. Points are moved only if `points` is true.
     """
     parts: list[tuple[str, int, Rebuild]] = []
     for field in fields(case) if is_dataclass(case) else ():
@@ -186,7 +191,7 @@ def _scaled(setup: Setup, v: np.ndarray) -> Setup:
 
 
 def _moved(problem: Problem, labels: np.ndarray | float, offset: np.ndarray) -> Problem:
-    """Labels moved, and points moved on the spheres that they lie on."""
+    """The problem with its labels moved, and with its points moved on the spheres on which they lie."""
     x = problem.x
     if offset.any():
         moved = x + offset.reshape(x.shape) * np.linalg.norm(x, axis=1, keepdims=True)
@@ -195,15 +200,15 @@ def _moved(problem: Problem, labels: np.ndarray | float, offset: np.ndarray) -> 
 
 
 def initial_outputs(case: FederatedRun) -> np.ndarray:
-    """f(x_i) of the network that the run starts from, (n,)."""
+    """The outputs f(x_i), (n,), of the network from which the run starts."""
     return case.weights.outputs(case.problem.x)
 
 
-ONE_BY_ONE = 128  # in networks of at most this many neurons each neuron is left out in turn
+ONE_BY_ONE = 128  # in networks with at most this many neurons, each neuron in turn is left out
 
 
 def shrunk(case: Any, keeps: Callable[[Any], bool], more_time: Callable[[], bool]) -> Any:
-    """The case, simplified step by step as long as `keeps` admits a simplification and time is left."""
+    """The case, simplified step by step as long as `keeps` accepts a simpler case and time is left."""
     while more_time():
         interruption.check()
         candidates = takewhile(lambda _: more_time(), simpler(case))
@@ -216,13 +221,17 @@ def shrunk(case: Any, keeps: Callable[[Any], bool], more_time: Callable[[], bool
 
 @singledispatch
 def simpler(case: Any) -> Iterator[Any]:
-    """Cases a little simpler than this one, the largest simplifications first; each differs from it."""
+    """Cases that are a little simpler than this case, beginning with the largest simplifications.
+
+    Each differs from the case.
+    """
     yield from _fields(case) if is_dataclass(case) else ()
 
 
 @simpler.register
 def _simpler_runs(case: FederatedRun) -> Iterator[Any]:
-    yield from (run for run in _runs(case) if (run.problem.x @ run.weights.hidden.T).all())  # no neuron at its kink
+    # leaves out runs with a neuron at its kink
+    yield from (run for run in _runs(case) if (run.problem.x @ run.weights.hidden.T).all())
 
 
 def _runs(case: FederatedRun) -> Iterator[FederatedRun]:
@@ -247,7 +256,10 @@ def _runs(case: FederatedRun) -> Iterator[FederatedRun]:
 
 
 def _rounder_labels(case: FederatedRun) -> Iterator[FederatedRun]:
-    """Round labels, or a round residual if labels cannot be round; not both, since one would undo the other."""
+    """The runs with rounded labels, or with a rounded residual if the labels cannot be rounded.
+
+    Labels and residual are not both rounded, since each would undo the other.
+    """
     y, outputs = case.problem.y, initial_outputs(case)
     candidates = [_rounded(y, 1), _rounded(y, 2)]
     if not np.array_equal(y, candidates[1]):
@@ -260,7 +272,7 @@ def _rounder_labels(case: FederatedRun) -> Iterator[FederatedRun]:
 
 
 def _rounder_points(case: FederatedRun) -> Iterator[FederatedRun]:
-    """Points in directions with entries of one digit, or of two digits where one is not enough."""
+    """The runs whose points have directions with entries of one digit, or of two digits if one digit is not enough."""
     for digits in (1, 2):
         x = _rounded(case.problem.x, digits)
         if not x.any(axis=1).all():
@@ -284,7 +296,7 @@ def _without_feature(case: FederatedRun, j: int) -> Iterator[FederatedRun]:
 
 
 def _problems(problem: Problem) -> Iterator[Problem]:
-    """One sample fewer, or a single client."""
+    """The problems with one sample fewer, or with a single client."""
     for i in range(problem.n) if problem.n > 1 else ():
         kept = np.arange(problem.n) != i
         _, owner = np.unique(problem.owner[kept], return_inverse=True)
@@ -340,7 +352,10 @@ def _rounder(value: float) -> Iterator[float]:
 
 
 def _rounder_fractions(value: Fraction) -> Iterator[Fraction]:
-    """The fraction with smaller denominators; never 0, since 0 is not a simpler form of another number."""
+    """Fractions near the given one with smaller denominators.
+
+    The fraction 0 is left out, since 0 is not a simpler form of another number.
+    """
     candidates = [Fraction(1), *(value.limit_denominator(d) for d in (1, 2, 4))]
     for candidate in candidates:
         if candidate and (candidate == 1 or candidate.denominator < value.denominator) and candidate != value:
@@ -352,7 +367,7 @@ def _digits(value: float) -> int:
 
 
 def _rounded(values: np.ndarray, digits: int) -> np.ndarray:
-    """Entries rounded to `digits` significant digits of the largest entry; digits 0: to integers."""
+    """The entries, rounded to `digits` significant digits of the largest entry; with `digits` 0, to integers."""
     largest = float(np.abs(values).max(initial=0.0))
     if largest == 0:
         return values
@@ -361,7 +376,7 @@ def _rounded(values: np.ndarray, digits: int) -> np.ndarray:
 
 
 def _fewer(width: int) -> Iterator[np.ndarray]:
-    """Sets of neurons to keep: all but a half, a quarter or an eighth of them, or all but one."""
+    """Sets of neurons to keep. Left out are a half, a quarter or an eighth of the neurons, or one neuron."""
     everyone = np.arange(width)
     if width > 1:
         for parts in (2, 4, 8):

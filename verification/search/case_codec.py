@@ -1,4 +1,7 @@
-"""Cases as JSON: every float in hexadecimal, every value by the name of its class, nothing pickled."""
+"""Cases as JSON.
+
+Every float is written in hexadecimal, every value has the name of its class, and nothing is pickled.
+"""
 
 import importlib
 import re
@@ -14,7 +17,7 @@ import numpy as np
 from bounds.listing import extensions_of_statements
 from ntkfl.algorithm1.reference import BALL, DOUBLE, EXTENDED, Arithmetic
 
-# modules whose values a file may name; modules that brought a statement are allowed too
+# modules whose values a file may name, besides modules that brought a statement
 PACKAGES = ("bounds.", "ntkfl.")
 FRACTION = re.compile(r"-?[0-9]+(/[0-9]+)?")
 ARITHMETICS = {arithmetic.name: arithmetic for arithmetic in (BALL, DOUBLE, EXTENDED)}
@@ -50,11 +53,11 @@ def encode(value: Any) -> Any:
 
 
 def decode(content: Any) -> Any:
-    """The encoded case, or part of a case, bit for bit.
+    """The case, or the part of a case, that was encoded, with the same bits.
 
     Raises:
-        ValueError: text that `encode` never writes, a class that this project does not have, or values that a class
-        refuses.
+        ValueError: the content is not one that `encode` writes, or it names a class that this project does not have, or
+            a class refuses its values.
     """
     if not isinstance(content, dict):
         if content is None or isinstance(content, bool | str | int):
@@ -64,7 +67,8 @@ def decode(content: Any) -> Any:
         case {"float": str(text)}:
             return _float(text)
         case {"fraction": str(text)}:
-            if not FRACTION.fullmatch(text):  # Fraction would take "1e999999999" too, and compute it for hours
+            # without this test, Fraction would also accept "1e999999999" and compute it for hours
+            if not FRACTION.fullmatch(text):
                 raise ValueError(f"the fraction {text!r:.40} is not written with whole numbers, like 3/4")
             return Fraction(text)
         case {"arithmetic": str(name)}:
@@ -111,7 +115,8 @@ def _float(text: Any) -> float:
 
 def _decode_named(name: str, parts: list) -> Any:
     kind: Any = _class(name)
-    if not (issubclass(kind, tuple) and hasattr(kind, "_fields")):  # no other class is called: it might start a program
+    # no class of another kind is called, since it might start a program
+    if not (issubclass(kind, tuple) and hasattr(kind, "_fields")):
         raise ValueError(f"{name} is not a class of named tuples")
     return kind(*(decode(part) for part in parts))
 
@@ -121,7 +126,7 @@ def _decode_value(name: str, parts: dict) -> Any:
     if not (isinstance(kind, type) and is_dataclass(kind)):
         raise ValueError(f"{name} is not a class of cases")
     expected = {f.name for f in fields(kind) if f.init}
-    # A field that a file lacks and that has a default is newer than the file.
+    # If a file lacks a field that has a default, the field was added after the file was written.
     needed = {f.name for f in fields(kind) if f.init and f.default is MISSING and f.default_factory is MISSING}
     if odd := sorted((set(parts) - expected) | (needed - set(parts))):
         raise ValueError(f"{name} has the fields {sorted(expected)}; the file differs in {', '.join(odd)}")
@@ -135,7 +140,7 @@ def _name(value: Any) -> str:
 
 
 def _ours(module: str) -> bool:
-    """Whether values of this module can be stored; the user's modules of statements are loaded before this is asked."""
+    """Whether values of this module can be stored. The user's modules of statements must be loaded before the call."""
     return module.startswith(PACKAGES) or any(module == e.module.__name__ for e in extensions_of_statements())
 
 
@@ -148,14 +153,14 @@ def _class(name: str) -> Any:
         member = getattr(where, kind)
     except (ImportError, AttributeError):
         raise ValueError(f"there is no {name}; the file was written by another version, or changed") from None
-    # not a name that the module happens to import
+    # refuses a name that the module only imports
     if not isinstance(member, type) or member.__module__ != where.__name__:
         raise ValueError(f"{name} is not a class of that module")
     return member
 
 
 def _module(name: str, kind: str) -> ModuleType:
-    """The module `name`; if it is gone, the only module of its package that has a class `kind`.
+    """The module `name`. If it no longer exists, the only module of its package that has a class `kind`.
 
     Raises:
         ImportError: no module of this project has such a class, or more than one has.

@@ -1,6 +1,9 @@
-"""The search itself: draw and climb with Hypothesis, go on with Nelder-Mead, shrink, confirm.
+"""The search for a counterexample.
 
-The search climbs one number, above 0 where the form is violated: how near a case comes to violating the form.
+Hypothesis draws cases and improves them. Nelder-Mead goes on from the best cases. A violation is shrunk and confirmed.
+The search climbs one number, the score, which says how near a case comes to violating the form. The score is above 0 if
+the form is violated. Some claims may fail with a probability; for them the weights are drawn anew many times, and these
+networks are called fresh.
 """
 
 import pkgutil
@@ -36,28 +39,32 @@ from verification.judging.confirm import can_be_redone, confirm
 from verification.search.ascent import climb, shrunk
 from verification.sentences import What
 
-NO_VALUE = (ArithmeticError, ValueError, np.linalg.LinAlgError)  # exceptions of a case without a value
+NO_VALUE = (ArithmeticError, ValueError, np.linalg.LinAlgError)  # exceptions that mean that a case has no value
 UNMET = -100.0  # scores of admitted cases are above this number, scores of other cases below it
 HIGHEST = 50.0
-FAR_ROUND, FARTHEST = 256, 1000.0  # round to which a trend is extrapolated, and the largest score that this may give
+# the round to which a trend is extrapolated, and the largest score that the extrapolation may give
+FAR_ROUND, FARTHEST = 256, 1000.0
 # a case is given up after GLANCE networks if its score is below NEARLY
 GLANCE, NEARLY = 4, np.log(0.5)
-FURTHER_NETWORKS = (16, 100, 400)  # of each look, until it is clear whether the claim fails too often
-CONFIRMING, CONFIRMING_SEED = (50, 250, 700), 1_000_000  # fresh networks, until they confirm a violation
-SAMPLED_MARGIN = 5  # half-widths by which sampled sides must differ: of hundreds of intervals some miss by chance
-CONFIRMING_LEVEL = 1 - 5e-7 / len(CONFIRMING)  # level of each of these looks: all looks together err with chance 5e-7
+# numbers of networks that are tried, one after the other, until it is clear whether the claim fails too often
+FURTHER_NETWORKS = (16, 100, 400)
+# numbers of fresh networks that are tried, one after the other, until they confirm a violation
+CONFIRMING, CONFIRMING_SEED = (50, 250, 700), 1_000_000
+# sampled sides must differ by this many half-widths, since some of hundreds of intervals miss by chance
+SAMPLED_MARGIN = 5
+# level of each of the numbers in CONFIRMING, so that all of them together err with probability 5e-7
+CONFIRMING_LEVEL = 1 - 5e-7 / len(CONFIRMING)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One case of a search.
+    """The result of judging one case in a search.
 
-    `score`: the larger, the nearer to a violation. `late`: the score of the last round, extrapolated by its trend to
-        round 256. A bound that fails in the end may be near to failing in the first rounds, and far from failing in
-        the rounds between.
-    `comparison`: None where a hypothesis is not met (`unmet`) or a side has no value (`failed`). `violated`: as judged
-    in float64. `allowed`: the probability with which the claim may fail. `frequency`: if the claim may fail, numbers of
-    failures and of networks, and the allowed probability.
+    `score` is larger if the case is nearer to a violation. `late` is the score of the last round, extrapolated by its
+    trend to round 256; a bound that fails in the end may be near to failing in the first rounds, and far from failing
+    in the rounds between. `comparison` is None if a hypothesis is not met (`unmet`) or a side has no value (`failed`).
+    `violated` is the outcome in float64. `allowed` is the probability with which the claim may fail. `frequency` is for
+    a claim that may fail: the number of failures, the number of networks, and the allowed probability.
     """
 
     score: float
@@ -71,7 +78,10 @@ class Seen:
 
 
 def look(statement: Statement, form: Form, case: Any) -> Seen:
-    """Judge a form on a case, in float64 where the case is a run; if the claim may fail, judge it on fresh networks."""
+    """Judge a form on a case, and on fresh networks if the claim may fail.
+
+    A case that is a run is computed in float64.
+    """
     with undisturbed():
         try:
             if statement.forms[form].failure is not None:
@@ -84,9 +94,8 @@ def look(statement: Statement, form: Form, case: Any) -> Seen:
 def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
     """Judge a form on a case of a family as `verify` does.
 
-    If the form fails and its claim allows failures, fresh networks decide.
-
-    The cases of a family have the same shapes, so that their runs are compiled once.
+    If the form fails and its claim allows failures, fresh networks decide. The cases of a family have the same shapes,
+    so that their runs are compiled once.
     """
     with undisturbed(compiled=True):
         try:
@@ -98,7 +107,10 @@ def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> Confirmation:
-    """How well a violation stands, and by which means: in balls, on other networks, or on many networks."""
+    """How well a violation stands, and how this was found.
+
+    The ways are ball arithmetic (numbers with proved errors), other networks, and many networks.
+    """
     comparison = seen.comparison
     assert comparison is not None
     with undisturbed():
@@ -112,9 +124,10 @@ def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> Confirmat
 
 
 def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
-    """Whether the claim also fails too often on fresh networks, and on which share of these networks.
+    """Whether the claim also fails too often on fresh networks, and on which share of them it fails.
 
-    A case that fails is judged again at higher precision where that is possible, since the failure may be rounding.
+    One case that fails is judged again at higher precision if that is possible, since the failure may be due to
+    rounding.
     """
     failures, count, looked, allowed, surely = 0, 0, 0, 0.0, False
     for networks in CONFIRMING:
@@ -140,7 +153,7 @@ def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
 def undisturbed(compiled: bool = False) -> Iterator[None]:
     """A context without warnings of large steps, and without compiling, since each shape of a case is run once.
 
-    Linear algebra has one thread: the matrices are small, and threads would cost more than they save.
+    Linear algebra has one thread, because the matrices are small, and threads would cost more time than they save.
     """
     import jax
 
@@ -174,11 +187,15 @@ def _single(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def _heading(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float | None:
-    """The largest log(left/right) of the parts with several entries, each extrapolated from its last two entries."""
+    """Where the ratio of the two sides is heading.
+
+    Each part that has several entries gives log(left/right), extrapolated from its last two entries. The largest of
+    these is returned; None if there is none.
+    """
     headings = []
     for part, bound in zip(left, right, strict=True):
         if part.value.ndim == 1 and len(part.value) > 1 and part.value.shape == bound.value.shape:
-            with np.errstate(all="ignore"):  # a side that is 0 has no trend
+            with np.errstate(all="ignore"):  # the ratio has no trend if a side is 0
                 before, last = (np.log(part.value[k] / bound.value[k]) for k in (-2, -1))
                 headings.append(last + (last - before) * max(0, FAR_ROUND - len(part.value)))
     best = max((float(heading) for heading in headings if np.isfinite(heading)), default=None)
@@ -186,29 +203,30 @@ def _heading(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float |
 
 
 def _shortfall(hypothesis: Hypothesis, case: Any) -> float:
-    """0 where the hypothesis is met; otherwise the shortfall, squashed to (0, 1]."""
+    """By how much a case misses a hypothesis, squashed to (0, 1]; 0 if the hypothesis is met."""
     margin = hypothesis.margin(case)
     lowest = float(np.min((margin if isinstance(margin, Estimate) else Estimate.exact(margin)).lo, initial=np.inf))
     return 0.0 if lowest >= 0 else -lowest / (1 - lowest) if np.isfinite(lowest) else 1.0
 
 
 def _score(kind: Kind, comparison: Comparison) -> float:
-    if kind in (Kind.ORDER, Kind.RATE):  # exponents: how far the theory lies outside the interval
+    if kind in (Kind.ORDER, Kind.RATE):  # for exponents, the score is how far the theory lies outside the interval
         gap = float(comparison.left.value - comparison.right.value)
         return (abs(gap) if kind is Kind.RATE else gap) - float(comparison.left.error)
     if comparison.left.value == 0 == comparison.right.value:
-        return -HIGHEST  # 0 against 0 holds with equality, and leads nowhere
+        return -HIGHEST  # if both sides are 0 the claim holds with equality, and no case near this one is better
     with np.errstate(divide="ignore"):
         score = float(np.clip(np.log(comparison.tightness), -HIGHEST, HIGHEST))
     if comparison.outcome is Outcome.VIOLATED:
         return score
-    return min(score, 0.0)  # the right side may be 0, known only within its error
+    return min(score, 0.0)  # the right side may be 0, and is known only up to its error
 
 
 def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
-    """The share of fresh networks on which the claim fails; more networks if it is not clearly below the allowed share.
+    """The judgement by the share of fresh networks on which the claim fails.
 
-    The score is the log ratio that only the allowed share of the networks exceeds.
+    More networks are drawn if that share is not clearly below the allowed share. The score is the log ratio that only
+    the allowed share of the networks exceeds.
     """
     failures, count, allowed, ratios, worst, unmet, late = _count(statement, form, case, GLANCE, 1)
     if worst is None:
@@ -227,8 +245,12 @@ def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def _count(statement: Statement, form: Form, case: Any, networks: int, first: int) -> tuple:
-    """Numbers of failures and of admitted networks, the largest probability allowed, the ratios, the worst comparison,
-    the unmet hypotheses of the rejected network that is nearest to meeting its hypotheses, and the largest `late`."""
+    """Judge a form on fresh networks, and count the failures.
+
+    Returned are the number of failures, the number of admitted networks, the largest probability allowed, the ratios,
+    the worst comparison, the judgement of the rejected network that is nearest to meeting its hypotheses, and the
+    largest `late`.
+    """
     late: float | None = None
     failures, allowed, worst, unmet = 0, 0.0, None, Seen(3 * UNMET, unmet="none")
     ratios: list[float] = []
@@ -238,7 +260,7 @@ def _count(statement: Statement, form: Form, case: Any, networks: int, first: in
         if seen.comparison is None:
             unmet = max(unmet, seen, key=lambda redrawn: redrawn.score)
             if seed == first + 4 and not ratios:
-                break  # after five networks in a row without a value, the others are not tried
+                break  # if the first five networks have no value, the others are not tried
             continue
         failures += seen.violated
         ratios.append(seen.comparison.tightness)
@@ -249,15 +271,17 @@ def _count(statement: Statement, form: Form, case: Any, networks: int, first: in
     return failures, len(ratios), allowed, ratios, worst, unmet, late
 
 
-READ, KEPT = "_get_local_constants", "CONSTANTS_CACHE"  # private in Hypothesis, which has no setting for constants
+# private names in Hypothesis, which has no setting for constants
+READ, KEPT = "_get_local_constants", "CONSTANTS_CACHE"
 
 
 @contextmanager
 def constants_of_statements() -> Iterator[None]:
-    """Let Hypothesis draw the constants in the source of all statements, instead of all modules that are loaded.
+    """Let Hypothesis draw the constants in the source of all statements.
 
-    Otherwise the results of a seed would depend on what else the process has imported. Where a version of Hypothesis
-    has other names for this, nothing is changed.
+    By itself, Hypothesis draws the constants in all modules that are loaded. Without this the results of a seed would
+    depend on what else the process has imported. If a version of Hypothesis uses other names for this, nothing is
+    changed.
     """
     if not (hasattr(providers, READ) and hasattr(providers, KEPT)):
         yield
@@ -281,21 +305,23 @@ def _constants() -> Any:
     return constants
 
 
-EXAMPLES, SECONDS = 400, 60.0  # examples and seconds of one form, by default; all seconds are of processor time
+# default number of examples and of seconds for one form; all seconds are of processor time
+EXAMPLES, SECONDS = 400, 60.0
 LADDERS = (Kind.ORDER, Kind.RATE)
-OWN_CASES = 0.25  # smallest share of a family's time for its own cases
-CLIMBED = 3  # best cases of a family from which Nelder-Mead starts
-ALIKE = 0.02  # of the best cases, only one is kept among those whose scores differ by less
+OWN_CASES = 0.25  # smallest share of a family's time that is kept for its own cases
+CLIMBED = 3  # number of best cases of a family from which Nelder-Mead starts
+ALIKE = 0.02  # of cases whose scores differ by less than this, only one is kept among the best cases
 SHRINKING = 10.0  # seconds for each of the two ways of shrinking
 
-Progress = Callable[[str], None]  # called with each stage of a search as it begins
+Progress = Callable[[str], None]  # a function that is called with each stage of a search when the stage begins
 
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A violation that stands: the shrunk case, its sides, how it was confirmed, and what led to it.
+    """A violation that stands: the shrunk case, its two sides, how it was confirmed, and how it was found.
 
-    `after`: number of cases searched when the first violation was seen; `first`: the first violation, not shrunk.
+    `after` is the number of cases that were searched when the first violation was seen. `first` is the case of the
+    first violation, before it was shrunk.
     """
 
     case: Any
@@ -310,9 +336,10 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Attack:
-    """The result of a search against one form; `best`: the comparison nearest to a violation.
+    """The result of a search against one form.
 
-    `unconfirmed`: violations that were seen and did not stand when redone. `failed`: cases without a value, by reason.
+    `best` is the comparison nearest to a violation. `unconfirmed` has the violations that were seen and did not stand
+    when they were computed again. `failed` counts the cases without a value, by reason.
     """
 
     statement: Statement
@@ -330,12 +357,12 @@ class Attack:
 
     @property
     def contradicts_record(self) -> bool:
-        """Whether a form recorded to hold is violated."""
+        """Whether a violation was found although the form is not recorded as violated."""
         return self.counterexample is not None and self.statement.forms[self.form].recorded is not Outcome.VIOLATED
 
     @property
     def untested(self) -> Fact | None:
-        """Why no case was admitted, so that nothing was tested; None: some case was admitted."""
+        """Why no case was admitted, so that nothing was tested; None if some case was admitted."""
         if self.admitted:
             return None
         name, count = max(self.rejected.items(), key=lambda pair: pair[1], default=(None, 0))
@@ -358,24 +385,24 @@ def attack(
     options: Options | None = None,
     progress: Progress = lambda stage: None,
 ) -> Attack:
-    """Look for a counterexample to one form in all its families of cases; the stored witness is not consulted.
+    """Look for a counterexample to one form in all its families of cases. The form's stored case is not used.
 
-    Cases from a family's strategy are searched first, since they are small; then the family's own cases, as many as
-    `verify` draws, and for seed 0 the same cases. A rate's own cases are ladders, which are expensive; they are
-    searched only if the form has no other cases. If interrupted (Ctrl-C), the function returns the simplest violation
-    so far.
+    Cases from a family's Hypothesis strategy are searched first, since they are small. After them come the family's own
+    cases, as many as `verify` draws, and for seed 0 the same cases. For a rate the own cases are ladders, which have
+    networks of several widths and are expensive; they are searched only if the form has no other cases. If interrupted
+    (Ctrl-C), the function returns the simplest violation so far.
 
     Args:
         statement: the claim.
         form: one of the statement's forms.
-        examples: number of cases drawn from the strategies of all families before shrinking, and largest number of each
-            family's own cases; the same seed gives the same cases; default 400.
-        seconds: processor time; no new case is begun after this time, and a search that it ends may not be repeatable;
-            default 60.
+        examples: number of cases that are drawn from the strategies of all families before shrinking, and largest
+            number of each family's own cases; default 400. The same seed gives the same cases.
+        seconds: processor time, after which no new case is begun; default 60. A search that this limit ends may not be
+            repeatable.
         seed: seed of the search; default 0.
         shrinking: seconds for each of the two ways of shrinking a counterexample; default 10.
         options: data, sizes and steps of the families; default `Options()`.
-        progress: called with each stage; default: not called.
+        progress: a function that is called with each stage; default none.
 
     Raises:
         ValueError: a form that the statement does not have or that has no families, or a budget that is not positive.
@@ -397,7 +424,7 @@ def attack(
     try:
         with interruption.released():
             for k, (strategy, sharing) in enumerate(families, 1):
-                end = began + seconds * k / len(families)  # a family leaves unused time to the next
+                end = began + seconds * k / len(families)  # time that a family does not use is left for the next family
                 hunt.deadline = end - OWN_CASES * (end - time.process_time())
                 hunt.family(sharing[0].name, strategy, share, seed)
                 hunt.deadline = end
@@ -429,7 +456,7 @@ def attack(
 
 
 def _by_strategy(families: tuple[AnyFamily, ...]) -> list[tuple[SearchStrategy, list[AnyFamily]]]:
-    """The strategies of the families, each once, with the families that have it."""
+    """The strategies of the families, each with the families that have it."""
     by_strategy: dict[int, tuple[SearchStrategy, list[AnyFamily]]] = {}
     for family in families:
         strategy = family.strategy()
@@ -438,12 +465,12 @@ def _by_strategy(families: tuple[AnyFamily, ...]) -> list[tuple[SearchStrategy, 
 
 
 class _OutOfTime(BaseException):
-    """Ends a Hypothesis run; no Exception, since Hypothesis would try to shrink its case."""
+    """Ends a run of Hypothesis. It is no Exception, because Hypothesis would try to shrink the case of an Exception."""
 
 
 @dataclass
 class Hunt:
-    """A search in progress; no other object of a search is mutable."""
+    """A search in progress. No other object of a search is mutable."""
 
     statement: Statement
     form: Form
@@ -464,9 +491,9 @@ class Hunt:
     first: tuple[int, float, str] | None = None
 
     def family(self, name: str, strategy: SearchStrategy, examples: int, seed: int) -> None:
-        """Search one family; stops at the first violation that stands. Hypothesis shrinks a violation that it drew.
+        """Search one family of cases, up to the first violation that stands.
 
-        Drawing has half of the time; the ascent has the rest.
+        Hypothesis shrinks a violation that it drew. Drawing has half of the time, and the ascent has the rest.
         """
         self.progress(f"{name}: drawing cases")
         self.leaders, self.latest = [], None
@@ -481,9 +508,10 @@ class Hunt:
             target(seen.score if seen.late is None else seen.late, label="where it is heading")
             return seen.violated
 
-        ends = suppress(NoSuchExample, _OutOfTime, HypothesisException)  # `violations` keeps the violations so far
+        # violations that were found before such an end are in `violations`
+        ends = suppress(NoSuchExample, _OutOfTime, HypothesisException)
         with ends, warnings.catch_warnings(), constants_of_statements():
-            # warnings about the length of a case's repr, which nobody reads
+            # The warnings are about the length of a case's repr, which nobody reads.
             warnings.simplefilter("ignore", HypothesisWarning)
             find(strategy, violated, settings=_settings(examples), random=Random(seed))
         if self.violations:
@@ -501,9 +529,9 @@ class Hunt:
                 return
 
     def own_cases(self, families: list[AnyFamily], examples: int, seed: int) -> None:
-        """Look at the families' own cases, one of each in turn, as `verify` does; stops at a violation that stands.
+        """Judge the families' own cases as `verify` does, taking one case of each family in turn.
 
-        Seed 0 begins with the cases of `verify`.
+        It stops at a violation that stands. With seed 0 the cases begin with those of `verify`.
         """
         first = Random(seed).randrange(2**30) if seed else 0
         self.progress(f"{families[0].name}: cases as `verify` draws them")
@@ -530,10 +558,10 @@ class Hunt:
         return seen
 
     def look(self, case: Any, by: str, judged: Callable[[Statement, Form, Any], Seen] | None = None) -> Seen:
-        """Score a case and record it; a violation is returned only if it stands."""
+        """Judge a case and record its score. A violation is returned only if it stands."""
         interruption.check()
         seen = (judged or look)(self.statement, self.form, case)
-        searching = self.first is None  # cases that are evaluated for shrinking do not count
+        searching = self.first is None  # cases that are evaluated for shrinking are not counted
         if searching:
             self.tried += 1
             self.admitted += seen.comparison is not None
@@ -561,7 +589,7 @@ class Hunt:
         return seen
 
     def shrink(self) -> None:
-        """Look for violations simpler than the last one, which is the simplest so far."""
+        """Look for simpler violations than the last one, which is the simplest so far."""
         until = time.process_time() + self.shrinking
 
         def keeps(candidate: Any) -> bool:
@@ -570,7 +598,7 @@ class Hunt:
         shrunk(self.violations[-1][0], keeps, lambda: time.process_time() < until)
 
     def counterexample(self) -> Counterexample:
-        """The last violation with its sides as confirmed."""
+        """The last violation, with its sides as they were confirmed."""
         assert self.first is not None
         first = self.violations[0][0]
         case, seen, confirmation = self.violations[-1]

@@ -11,12 +11,15 @@ from ntkfl.messages import number_of
 from ntkfl.problem import Problem, Setup, Weights
 from verification.search.ascent import initial_outputs
 
-MOST_GROUPS = 8  # groups of equal neurons that are written out
+MOST_GROUPS = 8  # largest number of groups of equal neurons that are written out
 
 
 @singledispatch
 def in_words(case: Any) -> list[str]:
-    """A few lines: sizes and steps, points, labels and clients, neurons; for other cases, the case's description."""
+    """A few lines on sizes and steps, points, labels and clients, and neurons.
+
+    For a case without these, the lines are the case's description.
+    """
     problem, setup, weights = (getattr(case, name, None) for name in ("problem", "setup", "weights"))
     if not isinstance(problem, Problem):
         return [", ".join(f"{name} = {value}" for name, value in case_of(case).describe().items())]

@@ -1,4 +1,4 @@
-"""The file that replays a counterexample: readable JSON with exact numbers; a changed file is refused."""
+"""The file that replays a counterexample. It is readable JSON with exact numbers, and a changed file is refused."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from verification.verdict_page import witness_text
 
 
 def stored_counterexample(statement: Statement, form: Form) -> Counterexample:
-    """The counterexample that `written` keeps of a form's stored case.
+    """A form's stored case as a counterexample, which `written` can keep in a file.
 
     Args:
         statement: the claim.
@@ -35,12 +35,15 @@ def stored_counterexample(statement: Statement, form: Form) -> Counterexample:
 
 
 def shown_if_stored(statement: Statement, form: Form, case: Any) -> Shown | None:
-    """The case judged as `verify` judges the stored case, if the two are equal; else None."""
+    """The result of judging a case as `verify` judges the stored case.
+
+    None if the case is not equal to the stored case.
+    """
     witness = statement.forms[form].witness
     try:
         if witness is None or encode(witness()) != encode(case):
             return None
-    except TypeError:  # the stored case is not of plain data
+    except TypeError:  # the stored case does not consist of plain data
         return None
     return judged_as_stored(statement, form, case)
 
@@ -50,7 +53,7 @@ FORMAT = "ntkfl counterexample 1"
 
 @dataclass(frozen=True)
 class Replay:
-    """The content of a replay file: a statement, a form, a case, and the sides (left, right) on it."""
+    """The content of a replay file: a statement, a form, a case, and the two sides (left, right) on the case."""
 
     statement: Statement
     form: Form
@@ -60,7 +63,10 @@ class Replay:
 
 @dataclass(frozen=True)
 class Rejudged:
-    """A file's case judged again: the comparison, how a violation stands, and whether the sides equal the file's."""
+    """The result of judging a file's case again.
+
+    It has the comparison, how well the violation stands, and whether the sides equal those in the file.
+    """
 
     seen: Seen
     standing: Standing
@@ -79,7 +85,7 @@ class Rejudged:
 
 
 def written(statement: Statement, form: Form, counterexample: Counterexample) -> str:
-    """The text of a replay file. TypeError is raised for a case that does not consist of plain data.
+    """The text of a replay file. A case that does not consist of plain data raises a TypeError.
 
     Args:
         statement: the claim.
@@ -109,8 +115,9 @@ def read(text: str) -> Replay:
         text: text of a replay file.
 
     Raises:
-        ValueError: no JSON, another format, missing entries, a digest that does not fit, an impossible case.
-        KeyError: an unknown statement, for example of a user's file: a replay file cannot cause that file to be
+        ValueError: the text is no JSON, has another format, lacks entries, has a digest that does not fit, or has an
+            impossible case.
+        KeyError: the statement is unknown. It may be one of a user's file, which a replay file cannot cause to be
             executed.
     """
     try:
@@ -151,7 +158,9 @@ def read(text: str) -> Replay:
 
 
 def rejudge(replay: Replay) -> Rejudged:
-    """Judge the case of a file again, and redo a violation to confirm it; a stored case is judged as by `verify`.
+    """Judge the case of a file again, and confirm a violation by a second computation.
+
+    A case that is the form's stored case is judged as `verify` judges it.
 
     Args:
         replay: the content that `read` returned.

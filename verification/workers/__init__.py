@@ -1,1 +1,1 @@
-"""Processes that check statements side by side, and what is handed to them."""
+"""Processes that check statements side by side, and the units of work that they are given."""

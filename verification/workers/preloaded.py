@@ -1,8 +1,8 @@
-"""Imported by the process from which `verification.processes` forks workers: it loads their code and the catalogue.
+"""The module that is imported by the process from which `verification.processes` forks workers.
 
-It also loads JAX. Torch and the compiled passes of the simulators, which only some statements need, are loaded by the
-workers that check these statements, while other workers work. Loading takes seconds, and the parent process may be
-killed in that time; `_end_if_alone` then ends this process.
+It loads the code of the workers, the catalogue of statements, and JAX. Some statements also need torch and the compiled
+passes of the simulators. These are loaded by the workers that check such statements, while other workers work. Loading
+takes seconds, and the parent process may be killed in that time; if so, `_end_if_alone` ends this process.
 """
 
 import os

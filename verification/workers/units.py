@@ -1,4 +1,4 @@
-"""Units of work for processes: statements that share cases are in one unit, so that every case is built once."""
+"""Units of work for processes. Statements that share cases are in one unit, so that every case is built once."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -8,14 +8,14 @@ from bounds.case import AnyFamily
 from verification.engine import chosen_forms
 from verification.judging.families import families as judged_on
 
-# Processor seconds of each statement's default cases, drawn until they decide, without the start of a process. They are
-# a hint by which work is handed out, the longest first; no verdict depends on them. Time that several statements share
-# counts with one of them. To measure one anew: `ntkfl verify ID --until-decided --processes 1` under `time`.
-USUAL = 0.2  # cost of statements that LONG lacks
+# Processor seconds for the default cases of each statement, drawn until they decide, without the start of a process. By
+# these numbers work is handed out, the longest first; no verdict depends on them. Time that several statements share is
+# counted for one of them. To measure a number anew, run `ntkfl verify ID --until-decided --processes 1` under `time`.
+USUAL = 0.2  # cost of a statement that LONG lacks
 LONG: dict[str, float] = {
-    "deep/centralised": 12,  # with the ladders of deep networks that four other statements share
-    "fl-ntk/B.12": 8,  # with the runs at small steps that most of appendix B and C is checked on
-    "fl-ntk/Eq18": 7,  # with the ladder of widths that twenty other statements share
+    "deep/centralised": 12,  # includes the ladders of deep networks, which four other statements share
+    "fl-ntk/B.12": 8,  # includes the runs at small steps on which most of appendices B and C is checked
+    "fl-ntk/Eq18": 7,  # includes the ladder of widths, which twenty other statements share
     "fl-ntk/method-limits": 7,
     "deep/kinks": 6.5,
     "deep/any-method": 5.5,
@@ -35,7 +35,7 @@ LONG: dict[str, float] = {
     "deep/centralised-steps": 1.5,
     "deep/federated-rounds": 1.5,
     "fedgucci/X5": 1.2,
-    "fl-ntk/averaging-maps": 1,  # with two other statements on its cases
+    "fl-ntk/averaging-maps": 1,  # includes two other statements that are checked on the same cases
     "fl-ntk/block-conditioning": 1,
     "fl-ntk/L6.1": 1,
     "fl-ntk/C.11": 1,
@@ -53,7 +53,8 @@ LONG: dict[str, float] = {
     "fl-ntk/server-momentum": 0.4,
 }
 
-# Libraries, and code to compile, that take a process some two seconds, and the long statements that need them: a hint.
+# Libraries, and code to compile, that take a process some two seconds to load, and the long statements that need them.
+# Work is handed out by these names too; no verdict depends on them.
 LOADS: dict[str, set[str]] = {
     "compiled passes of the simulator": {
         *("fl-ntk/B.12", "fl-ntk/Eq18", "fl-ntk/B.3", "fl-ntk/Alg1-update"),
@@ -75,7 +76,10 @@ def seconds(identifier: str) -> float:
 
 @dataclass(frozen=True)
 class Unit:
-    """Statements in the given order; the number of their cases, their expected seconds, and the libraries they load."""
+    """Statements in the given order.
+
+    `cases` is the number of their cases, `seconds` their expected time, and `loads` has the libraries that they load.
+    """
 
     statements: tuple[str, ...]
     cases: int
@@ -84,7 +88,7 @@ class Unit:
 
 
 def units(statements: Iterable[Statement], options: Options, forms: Iterable[Form] | None = None) -> list[Unit]:
-    """The statements in the smallest groups that share no family of cases, the longest first."""
+    """The statements in the smallest groups that share no family of cases. The longest group comes first."""
     families: dict[str, set[AnyFamily]] = {}
     for statement, form in chosen_forms(statements, forms):
         drawn = families.setdefault(statement.id, set())
@@ -110,7 +114,10 @@ def units(statements: Iterable[Statement], options: Options, forms: Iterable[For
 
 
 def kept_apart(work: Sequence[Unit], processes: int) -> list[Unit]:
-    """The units; `loads` keeps only libraries whose units together take at most one process's share of the time."""
+    """The units, in which `loads` keeps only some libraries.
+
+    A library is kept if the units that need it take, together, at most one process's share of the time.
+    """
     share = sum(unit.seconds for unit in work) / processes
     loads = frozenset[str]().union(*(unit.loads for unit in work))
     apart = {load for load in loads if sum(unit.seconds for unit in work if load in unit.loads) <= share}
@@ -118,7 +125,11 @@ def kept_apart(work: Sequence[Unit], processes: int) -> list[Unit]:
 
 
 def next_for(loaded: frozenset[str], elsewhere: frozenset[str], waiting: Sequence[Unit]) -> int:
-    """Place of the next unit: the first that loads nothing new, else the first that loads nothing of `elsewhere`."""
+    """The place of the next unit for a process.
+
+    It is the first unit that loads nothing new. If there is none, it is the first unit that loads nothing of
+    `elsewhere`, which is what other processes have loaded.
+    """
     known = [place for place, unit in enumerate(waiting) if loaded and unit.loads <= loaded]
     free = [place for place, unit in enumerate(waiting) if not unit.loads & elsewhere]
     return [*known, *free, 0][0]

@@ -1,7 +1,7 @@
 """A process that checks the units that it is given, one by one, and reports its progress; see `verification.processes`.
 
-A message is one JSON list: ["ready"], ["case", family], ["warning", of steps, text, file, line], or ["verdicts",
-[...]].
+Each message is one JSON list: ["ready"], ["case", family], ["warning", whether it is about steps, text, file, line], or
+["verdicts", [...]].
 """
 
 import json
@@ -21,12 +21,16 @@ from ntkfl.interruption import Interruption
 from verification.engine import verify_all
 from verification.verdict import Verdict
 
-# this signal replaces a terminal's Ctrl-C: SIGINT reaches all processes at once, and workers ignore it
+# This signal takes the place of a terminal's Ctrl-C. SIGINT is sent to all processes at once, and workers ignore it.
 STOP = signal.SIGUSR1
 
 
 class Interrupts(Interruption):
-    """STOP ends the cases; once they are counted, a second STOP ends the settling. Neither cuts a message in two."""
+    """The effect of the signal STOP.
+
+    A STOP ends the cases. Once the cases are counted, a second STOP ends what follows them, such as confirmations. No
+    STOP interrupts a message.
+    """
 
     def __init__(self) -> None:
         super().__init__(STOP)
@@ -34,7 +38,10 @@ class Interrupts(Interruption):
         self.counted = False
 
     def arrived(self, number: signal.Signals) -> None:
-        """A STOP came: the first one acts only while cases are not counted, every further one always."""
+        """Handle a STOP.
+
+        The first one has an effect only while cases are not all counted; each further one has an effect always.
+        """
         self.seen += 1
         if self.seen > 1 or not self.counted:
             super().arrived(number)
@@ -46,9 +53,10 @@ def serve(
     forms: Sequence[Form] | None,
     files: Sequence[tuple[str, bytes]] = (),
 ) -> None:
-    """Check the lists of ids that the connection hands out, until it hands out an empty one or is closed.
+    """Check the statements of the lists of ids that the connection hands out.
 
-    `files` has the user's files, name and content, whose statements may be among the ids.
+    It ends when an empty list is handed out or the connection is closed. `files` has the names and contents of the
+    user's files, whose statements may be among the ids.
     """
     for name, source in files:
         restore(from_source(name, source))
@@ -56,7 +64,7 @@ def serve(
     interruption.install(interrupts)
     interruption.end_with(connection.fileno())
 
-    warned: deque[tuple[bool, str, str, int]] = deque()  # warnings of any thread; this thread alone sends them
+    warned: deque[tuple[bool, str, str, int]] = deque()  # warnings of any thread, which are sent by this thread alone
 
     def say(*message: Any) -> None:
         while warned:
@@ -78,10 +86,10 @@ def serve(
             say("ready")
             while unit := json.loads(connection.recv_bytes()):
                 verdicts = _checked(unit, options, forms, progress, interrupts)
-                interrupts.counted = False  # a STOP that arrives with the next unit is meant for the next unit
+                interrupts.counted = False  # a STOP that arrives with the next unit is meant for that unit
                 say("verdicts", [verdict.to_json() for verdict in verdicts])
         except (EOFError, BrokenPipeError, ConnectionResetError):
-            return  # nobody is left to check for
+            return  # the process for which this one works is gone
 
 
 def _checked(unit, options, forms, progress, interrupts: Interrupts) -> list[Verdict]:
