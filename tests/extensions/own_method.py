@@ -1,4 +1,4 @@
-"""A user's method, for the tests: FedAvg whose clients' gradients are shrunk."""
+"""A method such as a user writes, for tests: FedAvg in which the clients' gradients are shrunk."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""A user's model, for the tests: a hidden layer of sines."""
+"""A model such as a user writes, for tests: a hidden layer of sines."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from ntkfl.training.model import from_modules
 
 
 class Sines(nn.Module):
-    """sin, entry by entry."""
+    """The sine of each entry."""
 
     def forward(self, x):
         """sin(x)."""
@@ -15,7 +15,7 @@ class Sines(nn.Module):
 
 
 def sines(request):
-    """One hidden layer, 8 wide by default."""
+    """Returns the model, which has one hidden layer of 8 units by default."""
     (width,) = request.sizes((8,))
 
     def make():

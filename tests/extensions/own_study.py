@@ -1,4 +1,4 @@
-"""A user's study, for the tests: with which power of its side does a square's area grow?"""
+"""A study such as a user writes, for tests: with which power of its side does a square's area grow?"""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ from ntkfl.estimate import Estimate
 
 
 def measure(point):
-    """The area of a square."""
+    """Returns the area of a square."""
     return {"area": Estimate(point["side"] ** 2, 1e-12)}
 
 
 def summarise(cells):
-    """One answer: the exponent, by the ends of the axis."""
+    """Yields one answer, the exponent that is computed from the two ends of the axis."""
     areas, sides = cells["area"].mean("seed"), cells["side"]
     slope = float(np.log(areas[-1] / areas[0]) / np.log(sides[-1] / sides[0]))
     yield interval("area ~ side^2", "a test of this project", 2.0, Estimate(slope, 1e-9, "by hand"))

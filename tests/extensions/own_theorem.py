@@ -1,4 +1,7 @@
-"""A user's statements, for the tests: the sum of n numbers against their norms, with a case and a family of its own."""
+"""Statements such as a user writes, for tests: they bound the sum of n numbers by norms.
+
+The file has a case and a family of cases of its own.
+"""
 
 from dataclasses import dataclass
 

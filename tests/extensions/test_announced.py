@@ -1,4 +1,6 @@
-"""The theorem, method and study that an installed package announces are listed and run as the project's own."""
+"""Tests of what an installed package announces: its theorem, method and study are listed and run as the
+project's own.
+"""
 
 import os
 import shutil

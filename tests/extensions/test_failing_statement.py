@@ -1,4 +1,7 @@
-"""If a function of a statement fails, a user's or ours, the message says what failed on which line; no traceback."""
+"""Tests of statements one of whose functions fails, a user's or our own.
+
+The message says what failed and on which line, without a traceback.
+"""
 
 import re
 
@@ -13,7 +16,7 @@ SUM = "value = float(sum(case.values))"
 
 @pytest.fixture
 def line(folder):
-    """The line where the left side uses an attribute that a case lacks."""
+    """Changes the left side so that it uses an attribute that a case lacks, and returns the number of its line."""
     file = folder / "my_theorem.py"
     file.write_text(file.read_text().replace(SUM, "value = float(sum(case.numbers))"))
     return 1 + next(i for i, text in enumerate(file.read_text().splitlines()) if "case.numbers" in text)
@@ -32,7 +35,10 @@ def test_attack_is_refused_with_the_line(ntkfl, line):
 
 
 def test_a_statement_of_ours_names_its_line_in_verify_and_attack(ntkfl, monkeypatch):
-    """`Estimate`, which the constants of C.6 need, is removed from the file of C.6."""
+    """A failing statement of our own names its line, in `verify` and in `attack`.
+
+    `Estimate`, which the constants of C.6 need, is removed from the file of C.6.
+    """
     monkeypatch.setattr("bounds.fl_ntk.initial_kernel.Estimate", None)
     failed = (
         "failed with AttributeError: 'NoneType' object has no attribute 'exact' "

@@ -1,4 +1,7 @@
-"""A file with a model is enough: it is trained, kept, resumed, and refused where it has changed."""
+"""Tests of a file with a model: nothing else is needed to train it, and to keep and resume its runs.
+
+A run is not resumed if the file has changed.
+"""
 
 import numpy as np
 import pytest

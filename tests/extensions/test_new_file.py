@@ -1,4 +1,4 @@
-"""`ntkfl new`: its files run unchanged, and are clean by the project's own rules."""
+"""Tests of `ntkfl new`: the files that it writes run unchanged and keep the project's own rules of style."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ def test_the_file_runs_as_it_is_and_is_clean(tmp_path, about):
 
 
 def clean(*paths):
-    """The files have the format of this project, and its linter finds nothing."""
+    """Asserts that the files have the project's format and that its linter finds nothing."""
     first_party = "lint.isort.known-first-party=['bounds', 'experiments', 'ntkfl', 'verification']"
     for how in (["check", "--config", first_party], ["format", "--check"]):
         line = [sys.executable, "-m", "ruff", *how, "--isolated", "--line-length", "120", *map(str, paths)]

@@ -1,4 +1,7 @@
-"""`verify` attacks a user's form that held on its cases, and says which case breaks it; nothing is written."""
+"""Tests of `verify` on a user's form that holds on its own cases: it searches for further cases that break the form.
+
+It says which case does, and writes nothing.
+"""
 
 import json
 from dataclasses import replace
@@ -13,7 +16,7 @@ from verification.facts import Data, Standing, Where
 from verification.search import after_cases, attack_held
 from verification.verdict import Verdict
 
-CASES = 40  # the tests limit a search by its cases, not by time
+CASES = 40  # The tests limit a search by its number of cases, not by time.
 THEOREM = """
 from dataclasses import dataclass
 
@@ -70,7 +73,7 @@ def test_what_held_in_its_cases_is_broken_by_search_and_what_is_true_holds(theor
     said = []
     broken, true = searched(verdicts, progress=said.append)
     assert (broken.outcome, broken.counts.violated, broken.broken_by_search) == (Outcome.VIOLATED, 0, True)
-    assert broken.worst.case == {"cases": "found by a search", "N": 3}  # the only N of which N^2 > 2^N
+    assert broken.worst.case == {"cases": "found by a search", "N": 3}  # N = 3 is the only N with N^2 > 2^N.
     assert (broken.lhs.value, broken.rhs.value, broken.confirmation.standing) == (9, 8, Standing.CONFIRMED)
     assert broken.tightness["search"] == pytest.approx(9 / 8)
     assert broken.contradicts_record and not broken.tested_and_holds
@@ -97,7 +100,8 @@ def test_statements_of_the_project_and_what_did_not_hold_are_not_attacked(theore
 
 def test_what_nothing_can_redo_is_said_and_decides_nothing(folder):
     (verdict,) = verify(bounds.load("my_theorem.py")[1])
-    held = replace(verdict, outcome=Outcome.HOLDS, recorded=Outcome.HOLDS)  # as if other cases had been drawn
+    # This is the verdict if other cases had been drawn.
+    held = replace(verdict, outcome=Outcome.HOLDS, recorded=Outcome.HOLDS)
     (after,) = searched([held])
     assert (after.outcome, after.confirmation.standing) == (Outcome.HOLDS, Standing.SEEN)
     assert "a violation that was not confirmed" in str(after.search) and not after.broken_by_search

@@ -1,4 +1,4 @@
-"""A file with statements is enough: they are listed, shown, verified, attacked and reported; nothing is edited."""
+"""Tests of a file with statements: nothing else is needed to list, show, verify, attack and report them."""
 
 import json
 

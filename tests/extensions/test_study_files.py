@@ -1,4 +1,4 @@
-"""A file with a study is enough: it is listed, run, shown and reported."""
+"""Tests of a file with a study: nothing else is needed to list, run, show and report it."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from experiments.studies import find
 
 def test_it_is_listed_run_shown_and_reported(ntkfl, folder, monkeypatch):
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "XLA_FLAGS"):
-        # a run sets these variables; they are restored after the test
+        # A run sets these variables; monkeypatch restores them after the test.
         monkeypatch.setenv(name, "1" if name != "XLA_FLAGS" else "")
     assert "squares: with which power of its side" in ntkfl("study list my_study.py")
     assert "area ~ side^2" in ntkfl("study run my_study.py --out cells")

@@ -1,4 +1,7 @@
-"""The comparison: the position of the two enclosures alone decides; the comparison errs in neither direction."""
+"""Tests of the comparison of two sides whose true values are only known to lie in intervals (enclosures).
+
+The position of the two intervals alone decides the outcome, which is wrong in neither direction.
+"""
 
 from types import SimpleNamespace
 
@@ -20,7 +23,7 @@ def estimate(value, error=0.0):
 
 
 TABLE = [
-    # kind, left value and error, right value and error, outcome
+    # The entries are: kind, left value and error, right value and error, outcome.
     (Kind.UPPER, 1, 0.4, 2, 0.4, H),
     (Kind.UPPER, 2, 0.4, 1, 0.4, V),
     (Kind.UPPER, 1, 0.4, 1.5, 0.4, U),
@@ -34,8 +37,8 @@ TABLE = [
     (Kind.UPPER, 0, 1, 0, 1, U),
     (Kind.UPPER, 5, np.inf, 1, 0, U),
     (Kind.UPPER, 1, 0, 5, np.inf, U),
-    (Kind.UPPER, np.inf, 0, 1, np.inf, U),  # an error cannot be compared with an infinite scale
-    (Kind.UPPER, np.inf, 0, np.inf, 0, U),  # two overflows cannot be ordered
+    (Kind.UPPER, np.inf, 0, 1, np.inf, U),  # An error cannot be compared with an infinite scale.
+    (Kind.UPPER, np.inf, 0, np.inf, 0, U),  # Two overflows cannot be ordered.
     (Kind.LOWER, -np.inf, 0, -np.inf, 0, U),
     (Kind.UPPER, 1, 0, np.inf, 0, H),
     (Kind.UPPER, np.inf, 0, 1, 0, V),
@@ -51,7 +54,7 @@ TABLE = [
     (Kind.EQUALITY, 1, 1e-3, 1, 1e-3, U),
     (Kind.EQUALITY, 1, 0.4, 2, 0.4, V),
     (Kind.EQUALITY, 0, 0, 0, 0, H),
-    (Kind.EQUALITY, 0, 1e-30, 0, 0, U),  # both sides are 0: the error has no scale
+    (Kind.EQUALITY, 0, 1e-30, 0, 0, U),  # Both sides are 0, so the error has no scale.
     (Kind.DEFINITION, 1, 0, 1, 1e-12, H),
     (Kind.EXISTENCE, 1, 0, 2, 0, V),
     (Kind.RATE, -0.52, 0.05, -0.5, 0, H),
@@ -99,7 +102,7 @@ NUMBER = st.one_of(
 
 @st.composite
 def known_to_within(draw, truth):
-    """An enclosure of a true value: its middle is off by at most the error."""
+    """Draws an enclosure of a true value: its middle is off by at most the error."""
     error = draw(st.one_of(st.just(0.0), st.floats(0, 1e-7), st.floats(0, 5)))
     middle = truth + draw(st.floats(-1, 1)) * error
     estimate = Estimate(np.array(middle), np.array(error), "test")
@@ -117,7 +120,7 @@ def test_the_truth_is_never_contradicted(data, kind, left, right, width):
     comparison = compare(kind, *sides) if kind is Kind.TWO_SIDED else compare(kind, *sides[:2])
     if SATISFIED[kind](left, right, lower):
         assert comparison.outcome is not V
-    # an equality holds if both sides are known to 1e-6 of the scale and are not seen to differ
+    # An equality holds if both sides are known to 1e-6 of the scale and their enclosures do not exclude equality.
     elif kind is Kind.EQUALITY:
         assert comparison.outcome is not H or abs(left - right) <= 4 * FINE * max(abs(left), abs(right))
     else:
@@ -172,7 +175,7 @@ def test_one_bad_entry_of_a_matrix_is_found_and_shown():
 
 
 def test_the_sides_shown_are_those_of_the_worst_entry_however_tight_another_is():
-    # the first part is undecided, with an infinite ratio
+    # The first part is undecided and has an infinite ratio.
     left, right = estimate([0.2, 2.0], [0.3, 0.0]), estimate([0.0, 1.5])
     comparison = compare(Kind.UPPER, left, right)
     assert (comparison.outcome, comparison.tightness) == (V, np.inf)
@@ -190,7 +193,7 @@ def test_entries_of_an_equality_share_the_scale_of_the_largest():
 @pytest.mark.parametrize("kind", list(Kind))
 def test_tightness_is_never_nan(kind):
     if kind is Kind.ORDER:
-        return  # the next tests judge orders along a ladder
+        return  # Orders are judged along a ladder of sizes, in the tests below.
     for left in (0.0, -1.0, 1.0, np.inf):
         for right in (0.0, -1.0, 1.0):
             for error in (0.0, 1e-9, np.inf):
@@ -241,7 +244,7 @@ def test_a_two_sided_statement_is_held_against_both_ends():
 
 
 class Ladder:
-    """Sizes 1, 2, 4, ... with a left side that grows like a power of them."""
+    """A ladder of sizes 1, 2, 4, ...; a left side grows like a power of them."""
 
     sizes = 2.0 ** np.arange(8)
 
@@ -250,12 +253,15 @@ class Ladder:
 def test_an_order_claim_fails_where_the_ratio_grows(exponent, outcome):
     claim = statement(Kind.ORDER, lambda ladder: estimate(100 * ladder.sizes**exponent), sp.Integer(1))
     comparison = judge(claim, Form.STATED, Ladder())
-    assert comparison.outcome is outcome  # whatever the constant
+    assert comparison.outcome is outcome  # This holds whatever the constant is.
     assert abs(comparison.left.value - exponent) < 1e-12
 
 
 def test_growth_that_the_interval_does_not_exclude_refutes_no_order():
-    """The ratio goes up and down: the fitted slope is above 0, but by less than the slope's half-width."""
+    """Growth that lies within the error of the fitted slope does not refute an order.
+
+    The ratio goes up and down. Its fitted slope is above 0, but by less than the slope's half-width.
+    """
     wobbling = 1 + 0.1 * (-1.0) ** np.arange(1, 9)
     comparison = judge(statement(Kind.ORDER, lambda ladder: estimate(wobbling), sp.Integer(1)), Form.STATED, Ladder())
     assert 0 < comparison.left.value < comparison.left.error
@@ -264,7 +270,10 @@ def test_growth_that_the_interval_does_not_exclude_refutes_no_order():
 
 @pytest.mark.parametrize(("exponent", "outcome"), [(0.0, Outcome.UNRESOLVED), (-2.0, H), (2.0, V)])
 def test_an_interval_that_holds_both_growth_and_none_leaves_an_order_open(exponent, outcome):
-    """The ratio jumps by a factor of 10 up and down: its exponent is known to no better than +-1."""
+    """An interval for the slope that contains both growth and no growth leaves an order undecided.
+
+    The ratio jumps by a factor of 10 up and down, so that its exponent is known to no better than +-1.
+    """
     jumping = 10 ** (0.5 * (-1.0) ** np.arange(1, 9)) * Ladder.sizes**exponent
     comparison = judge(statement(Kind.ORDER, lambda ladder: estimate(jumping), sp.Integer(1)), Form.STATED, Ladder())
     assert 0.2 < comparison.left.error < 2
@@ -295,7 +304,10 @@ def test_a_column_is_not_held_against_a_row():
 
 @pytest.mark.parametrize(("error", "outcome"), [(0.0, Outcome.VIOLATED), (1.0, Outcome.UNRESOLVED)])
 def test_growth_of_what_may_be_zero_refutes_no_order(error, outcome):
-    """left/right grows like the size; the left side is exact, or its enclosure contains 0."""
+    """Growth of left/right refutes no order if the left side may be 0.
+
+    The ratio grows like the size. The left side is exact, or its enclosure contains 0.
+    """
     sizes = 2.0 ** np.arange(1, 9)
     left = Estimate(1e-38 * np.ones(8), 1e-38 * error * np.ones(8), "ball")
     assert _growth(SimpleNamespace(sizes=sizes), left, Estimate.exact(1 / sizes)).outcome is outcome
@@ -303,7 +315,10 @@ def test_growth_of_what_may_be_zero_refutes_no_order(error, outcome):
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_sides_are_as_near_as_those_of_the_nearest_part(order):
-    """A tight part with a small error must not hide a part that needs a better estimate."""
+    """The margin in errors is that of the part with the smallest one.
+
+    A tight part with a small error must not hide a part that needs a better estimate.
+    """
     tight, near = (estimate(0.9, 1e-12), estimate(1.0)), (estimate(0.5, 0.1), estimate(1.0))
     left, right = zip(*((tight, near)[i] for i in order), strict=True)
     statement = SimpleNamespace(id="mine/T", kind=Kind.UPPER)

@@ -1,4 +1,7 @@
-"""A violation is computed again before it counts: false ones fall, true ones stand, and the verdict says how."""
+"""Tests of the confirmation of violations: a violation is computed again before it counts.
+
+False violations are not confirmed, true ones are, and the verdict says how.
+"""
 
 from dataclasses import replace
 
@@ -42,7 +45,7 @@ def last(case):
 
 
 def understated(case):
-    """The last residual; the float computation returns a millionth too much, and claims no error."""
+    """Returns the last residual; in float64 the value is a millionth too large and claims to have no error."""
     if case.arithmetic is None:
         return Estimate.exact(last(case).value * (1 + 1e-6))
     return last(case)
@@ -114,7 +117,7 @@ def test_extended_precision_needs_a_wide_margin():
     assert str(confirmation.how).startswith("float64 and extended precision differ by ")
     assert not confirm(false, STATED, RUN, judge(false, STATED, RUN)).stands
 
-    def slightly_off(case):  # violated in both computations, but by less than their difference
+    def slightly_off(case):  # This side violates the claim in both computations, but by less than they differ.
         shift = 2e-5 if case.arithmetic is None else 1e-5
         return Estimate.exact(last(case).value * (1 + shift))
 
@@ -174,7 +177,7 @@ def test_sides_that_are_balls_already_need_no_second_run():
 
 
 class Networks(Case):
-    """A left side seen over many networks, and what other networks show instead."""
+    """A case whose left side was measured over many networks; a second set of networks gives `others`."""
 
     def __init__(self, left, others):
         self.left, self.others = left, others
@@ -188,7 +191,8 @@ class Networks(Case):
     [
         (Estimate(2.0, 1e-12), Standing.CONFIRMED),
         (Estimate(0.5, 1e-12), Standing.FALLEN),
-        (Estimate(1.1, 0.5), Standing.FALLEN),  # other networks leave the claim undecided, so they do not violate it
+        # With the other networks the claim is undecided, so they do not violate it.
+        (Estimate(1.1, 0.5), Standing.FALLEN),
     ],
 )
 def test_what_was_seen_over_networks_stands_if_other_networks_violate_it(others, standing):
@@ -241,7 +245,7 @@ def test_a_run_too_large_for_balls_is_known_better_in_extended_precision_once(mo
 
 
 def module_chain(case):
-    """The case's estimates, each more precise than the one before."""
+    """Yields the case's estimates, each more precise than the one before."""
     while (case := case.sharper()) is not None:
         yield case
 

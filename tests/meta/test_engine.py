@@ -1,4 +1,9 @@
-"""The engine shares cases, counts trials exactly, kills mutants, survives interrupts and names commands that replay."""
+"""Tests of the engine that runs the cases of statements and gives verdicts.
+
+Statements share cases, trials are counted exactly, mutants (statements made wrong) are caught, interrupts lose nothing,
+and a verdict names the command that repeats it. A look is the part of all seeds, or of a ladder's networks, on which a
+verdict is tried before more are drawn.
+"""
 
 import json
 import shlex
@@ -36,7 +41,10 @@ built: Counter = Counter()
 
 @dataclass(frozen=True)
 class Numbers(number_cases.Numbers):
-    """Cases that are numbers, whose constructions are counted; `stop` interrupts the construction of one."""
+    """A family whose cases are numbers.
+
+    It counts how often each case is constructed. `stop` raises an interrupt while one of them is constructed.
+    """
 
     stop: int | None = field(default=None, compare=False)
 
@@ -48,7 +56,7 @@ class Numbers(number_cases.Numbers):
 
 
 def claim(identifier="test/E", formula=X, recorded=Outcome.HOLDS, witness=None, families=(Numbers(),), **changes):
-    """x <= formula, for a case x; every form has the same record."""
+    """Returns the statement x <= formula about a case x; every form has the same recorded outcome."""
     standard = Statement(
         id=identifier,
         title="a number against a formula",
@@ -87,9 +95,10 @@ def test_draws_that_are_equal_share_their_cases():
 
 
 def test_a_first_look_decides_where_every_mutant_is_caught_on_it():
-    """Only the numbers above 100 catch `late`; meanwhile the other statement stays at its first look.
+    """A statement is decided by the first look on which all its mutants are caught.
 
-    No case is built twice.
+    Only numbers above 100 catch `late`. Meanwhile the other statement is not tried on more than its first look. No case
+    is built twice.
     """
     late = Mutant("late", lambda formula: sp.Min(2 * formula, 100), Change.OTHER)
     many = (Numbers(trials=200),)
@@ -106,7 +115,7 @@ def test_a_first_look_decides_where_every_mutant_is_caught_on_it():
     assert set(built.values()) == {1}
     assert {(v.id, v.outcome) for v in decided} == {(v.id, v.outcome) for v in thorough}
     assert [done for _, done, _ in seen] == list(range(1, 201))
-    assert [done for _, done, total in seen if done == total] == [200]  # the total is reached once, at the end
+    assert [done for _, done, total in seen if done == total] == [200]  # The total is announced once, at the end.
     (alone,) = verify(early, Options(until_decided=True))
     assert replace(alone, provenance={}) == replace(decided[1], provenance={})
     assert alone.replay == "ntkfl verify test/early --form stated --seed 0 --until-decided"
@@ -120,7 +129,7 @@ def test_too_few_admitted_cases_of_a_first_look_are_not_the_last_word():
 
 
 def interrupts_at(stop):
-    """A progress function that raises an interrupt at this call."""
+    """Returns a progress function that raises an interrupt at its call number `stop`."""
     told = []
 
     def progress(*step):
@@ -133,7 +142,7 @@ def interrupts_at(stop):
 
 @dataclass(frozen=True)
 class Everyday(Numbers):
-    """Numbers whose verdict needs as many cases as `Family` asks for at that number of seeds."""
+    """Numbers; a verdict needs as many of them as `Family` asks for at that number of seeds."""
 
     trials: int = 60
     required: int = field(init=False)
@@ -146,14 +155,18 @@ def test_a_first_look_needs_as_many_admitted_cases_as_all_seeds_do():
     even = Hypothesis("even", "x is even", lambda case: -(case.value % 2))
     statement = claim(families=(Everyday(),), hypotheses=(even,))
     (thorough,), (decided,) = (verify(statement, Options(until_decided=until)) for until in (False, True))
-    assert (thorough.trials, decided.trials) == (30, 30)  # 10 of the first look's 20 are not enough
+    # The first look has 20 cases, of which only 10 are admitted; these are not enough.
+    assert (thorough.trials, decided.trials) == (30, 30)
     assert (thorough.outcome, decided.outcome) == (Outcome.HOLDS, Outcome.HOLDS)
     assert len(built) == 60
 
 
 @pytest.mark.parametrize(("few", "trials"), [(0, 20), (5, 40), (40, 120)])
 def test_families_of_a_first_look_give_the_admitted_cases_together_and_those_of_the_second_each(few, trials):
-    """Each family's first `few` cases are rejected: none, half of the first look, or more than the second look has."""
+    """In a first look the admitted cases of all families count together; in the second look each family's count alone.
+
+    Each family's first `few` cases are rejected: none, half of the first look, or more than the second look has.
+    """
     late = Hypothesis("late", "x > few", lambda case: case.value - few - 1)
     statement = claim(hypotheses=(late,), families=(Numbers("one", 60), Numbers("two", 60)))
     (verdict,) = verify(statement, Options(until_decided=True))
@@ -163,7 +176,10 @@ def test_families_of_a_first_look_give_the_admitted_cases_together_and_those_of_
 
 @pytest.mark.parametrize(("failure", "trials"), [(sp.Rational(1, 10), 50), (sp.Rational(1, 1000), 20)])
 def test_a_probability_goes_on_to_a_look_that_confirms_it(failure, trials):
-    """Of looks at 20, 50 and 200 numbers, the second excludes a failure rate of 1/10, and none excludes 1/1000."""
+    """For a statement that may fail, looks continue until one confirms the probability.
+
+    Of looks at 20, 50 and 200 numbers, the second excludes a failure rate of 1/10, and none excludes 1/1000.
+    """
     may_fail = Claim(2 * X, failure=failure)
     statement = claim(stated=may_fail, mutants=(scaled(sp.Rational(1, 4)),), families=(Numbers(trials=200),))
     (verdict,) = verify(statement, Options(until_decided=True))
@@ -189,7 +205,7 @@ def test_an_interruption_keeps_what_is_counted_in_every_look(stop):
 
 @dataclass(frozen=True)
 class Doubtful(Case):
-    """A number that other networks confirm as a violation only in looks at a share of at least `least`."""
+    """A violation that other networks confirm only if the look has at least the share `least` of the networks."""
 
     least: float
     value: float = 7.0
@@ -217,7 +233,7 @@ def test_a_violation_that_falls_is_looked_at_again(least, share):
 
 @dataclass(frozen=True)
 class Known(Case):
-    """A ladder whose value is known to an error at each share of its networks: a quarter, half, all of them."""
+    """A ladder of networks with invented values and errors: for a quarter, for half and for all of its networks."""
 
     name: str
     values: tuple[tuple[float, float], ...]
@@ -239,16 +255,18 @@ def known(name, *values):
     return Family(name, lambda seed: Known(name, values), st.nothing(), trials=1, needs=1, fixed=True)
 
 
-LATE = (0.9, 0.2), (0.9, 0.2), (0.3, 0.0)  # only all networks of this ladder settle x <= 1
+# The error is 0 only with all networks of this ladder, so only they settle x <= 1.
+LATE = (0.9, 0.2), (0.9, 0.2), (0.3, 0.0)
 
 
 @pytest.mark.parametrize(
     ("early", "tenths", "shares"),
     [
         (((0.5, 0.2), (0.5, 0.2), (0.5, 0.0)), 2, {1 / 4}),
-        # the mutant is caught on the late ladder while the late ladder's error is large, then on all of the other
+        # The error of the late ladder is large at first, so that it catches the mutant. Later only all networks of the
+        # early ladder do.
         (((0.5, 0.2), (0.5, 0.2), (0.5, 0.0)), 4, {1 / 4, 1.0}),
-        # the mutant is caught with half of the early ladder, which is then not extended
+        # Half of the early ladder catches the mutant, so the early ladder is not extended.
         (((0.5, 0.2), (0.9, 0.0), (0.5, 0.0)), 8, {1 / 4, 1 / 2}),
     ],
 )
@@ -334,7 +352,10 @@ def test_a_statement_of_no_case_is_untested(families):
 
 
 def test_both_sides_are_taken_at_one_precision():
-    """Otherwise the ends of a ball would depend on the precision set in the threads that prepare cases."""
+    """Both sides are evaluated at the same precision of ball arithmetic.
+
+    Otherwise the ends of an interval would depend on the precision that is set in the threads that prepare cases.
+    """
     seen = []
 
     def measure(case):
@@ -357,7 +378,7 @@ def test_mutants_are_judged_on_the_same_cases():
     assert (verdict.mutants_killed, verdict.mutants_total) == (1, 2)
     assert max(built.values()) == 1
     violated = claim(formula=X / 2, recorded=Outcome.VIOLATED, mutants=(scaled(2),))
-    assert verify(violated)[0].mutants_total == 0  # nothing to mutate where nothing holds
+    assert verify(violated)[0].mutants_total == 0  # A form that does not hold has no mutants.
 
 
 def test_a_mutant_is_judged_until_no_more_cases_can_clear_it(monkeypatch):
@@ -388,8 +409,8 @@ def test_necessity_needs_a_case_that_breaks_the_claim_and_this_hypothesis_alone(
         return verdict.necessity["small"]
 
     assert said(Number(27.0)) is Needed.YES
-    assert said(Number(28.0)) is Needed.NOT_SHOWN  # the number is not odd, so that two hypotheses fail
-    assert said(Number(3.0)) is Needed.NOT_SHOWN  # the number violates neither hypothesis nor claim
+    assert said(Number(28.0)) is Needed.NOT_SHOWN  # The number is even, so two hypotheses fail.
+    assert said(Number(3.0)) is Needed.NOT_SHOWN  # The number violates neither the hypothesis nor the claim.
 
 
 def test_a_witness_decides_where_the_everyday_cases_do_not():
@@ -406,7 +427,7 @@ def test_a_witness_decides_where_the_everyday_cases_do_not():
 
 
 def overflowing(limit):
-    """The left side, which overflows above a limit."""
+    """Returns a left side that overflows above a limit."""
 
     def measure(case):
         if case.value > limit:
@@ -507,7 +528,7 @@ def test_a_case_that_cannot_be_prepared_is_left_to_those_that_look_at_it():
             return Run(1.0 + seed)
 
     looks = {"families": (Runs(),), "measure": lambda case: Estimate.exact(case.run)}
-    # the hypothesis costs something, so that the case is prepared before it is evaluated
+    # The hypothesis has to be computed, so the case is prepared before it is evaluated.
     outside = Hypothesis("small", "x <= 25", lambda case: 25 - case.value)
     statements = [
         claim("test/run", **looks),
@@ -520,7 +541,7 @@ def test_a_case_that_cannot_be_prepared_is_left_to_those_that_look_at_it():
     assert len(run.counts.not_computed) == len(again.counts.not_computed) == 5
     assert (start.outcome, start.counts.not_computed) == (Outcome.HOLDS, {})
     assert (stable.outcome, stable.counts.rejected, stable.counts.not_computed) == (Outcome.HOLDS, {"small": 5}, {})
-    assert set(ran.values()) == {1}  # a case that overflows is run once for all statements
+    assert set(ran.values()) == {1}  # A case that overflows is run once for all statements.
 
 
 def test_a_violation_whose_second_opinion_cannot_be_computed_is_not_confirmed():
@@ -602,7 +623,8 @@ def test_a_bound_that_may_fail_is_counted_like_a_probability():
 
 
 def test_a_verdict_survives_json():
-    infinite = claim(formula=X - 40, recorded=Outcome.VIOLATED)  # left/right has no meaning below zero
+    # The ratio left/right has no meaning if the right side is negative.
+    infinite = claim(formula=X - 40, recorded=Outcome.VIOLATED)
     (verdict,) = verify(infinite)
     assert verdict.tightness["sharpest"] == np.inf
     again = Verdict.from_json(json.loads(json.dumps(verdict.to_json(), allow_nan=False)))
@@ -634,7 +656,7 @@ def options(draw):
 @settings(deadline=None, max_examples=100)
 @given(chosen=options(), form=st.sampled_from(list(Form)))
 def test_the_replay_command_parses_back_to_the_same_options(chosen, form):
-    # the families of `about_data` change with every option
+    # The families of `about_data` change with every option.
     about_data = replace(claim(), families=lambda options: (options,))
     words = shlex.split(replay_command(about_data, form, chosen))
     assert words[:5] == ["ntkfl", "verify", "test/E", "--form", form.value]

@@ -1,4 +1,7 @@
-"""The verifier's own tests expose a checker that cannot say no, and a checker that says no to true claims."""
+"""Tests of the verifier's tests of itself, which change statements and data on purpose (mutants).
+
+They expose a checker that cannot reject anything, and a checker that rejects true claims.
+"""
 
 import json
 from dataclasses import replace
@@ -29,7 +32,7 @@ FEW, NUMBERS = Options(trials=25), (Numbers(),)
 
 
 def claim(formula=2 * X, kind=Kind.UPPER, families=NUMBERS, recorded=Outcome.HOLDS, witness=None, **changes):
-    """x <= formula, of a number x."""
+    """Returns the statement x <= formula about a number x."""
     given = formula if isinstance(formula, Claim) else Claim(formula)
     standard = Statement(
         id="test/M",
@@ -83,7 +86,7 @@ def test_a_two_sided_claim_is_reversed_at_both_ends():
     inside, low, high = (Estimate.exact(v) for v in (2.0, 1.0, 3.0))
     assert compare(Kind.TWO_SIDED, inside, high, low).outcome is Outcome.HOLDS
     assert compare(Kind.TWO_SIDED, inside, high, low, reverse=True).outcome is Outcome.VIOLATED
-    # a left side above the "upper" and below the "lower" end
+    # With reversed ends the left side is above the "upper" and below the "lower" end.
     both = compare(Kind.TWO_SIDED, inside, low, high, reverse=True)
     assert both.outcome is Outcome.HOLDS
 
@@ -114,7 +117,7 @@ def test_fates_are_told_apart():
     assert fate_of["times 1/4"].own and fate_of["times 1/4"].fate is Fate.KILLED
     assert fate_of["times 3/4"].fate is Fate.SURVIVED
     assert fate_of["times 3/4"].why == "slack 2x, tightens at most 1.33x"
-    # 2 x / 2 = x: the bound is attained
+    # With this mutant the bound is 2 x / 2 = x, which is attained.
     assert not fate_of["times 1/2"].own and fate_of["times 1/2"].fate is Fate.SURVIVED
     assert fate_of["x to the power 3/2"].fate is Fate.WEAKER
     assert fate_of["x to the power 1/2"].fate is Fate.KILLED
@@ -152,7 +155,7 @@ def test_runs_are_fresh_and_a_case_that_comes_again_is_no_run():
     alarms = false_alarms([claim()], FEW, runs=60)
     assert alarms.first_seeds == (FRESH, 2 * FRESH, 3 * FRESH)
     assert (alarms.total("runs"), alarms.total("violated")) == (75, 0)
-    assert alarms.at_most == pytest.approx(1 - 0.025 ** (1 / 75))  # Clopper-Pearson with no event
+    assert alarms.at_most == pytest.approx(1 - 0.025 ** (1 / 75))  # This is the Clopper-Pearson limit for no event.
 
 
 def test_a_claim_that_may_fail_gives_one_run_a_batch():
@@ -178,7 +181,7 @@ def test_a_checker_that_always_says_holds_is_exposed_by_its_mutants(monkeypatch)
 
 
 def test_a_false_statement_recorded_as_true_is_a_false_alarm():
-    false = claim(sp.Integer(FRESH + 20))  # holds for the first twenty of the fresh cases
+    false = claim(sp.Integer(FRESH + 20))  # The claim holds for the first twenty of the fresh cases.
     alarms = false_alarms([false, claim(id="test/true")], FEW, runs=1)
     assert [(form.id, form.violated) for form in alarms.forms] == [("test/M", 5), ("test/true", 0)]
     assert alarms_totals(alarms).startswith("5 false VIOLATED in 50 runs")
@@ -241,7 +244,7 @@ def test_an_exception_in_one_statement_leaves_the_others(changes):
     bad, good = verify_all([claim(id="test/bad", **changes), claim(id="test/good")], FEW)
     assert (good.outcome, good.trials, good.error) == (Outcome.HOLDS, 25, None)
     assert bad.outcome is Outcome.UNRESOLVED and not bad.as_recorded
-    assert replace(bad, data=Data.OWN).contradicts_record  # so that the exit status reports the error on any data
+    assert replace(bad, data=Data.OWN).contradicts_record  # The exit status thus reports the error on any data.
     assert str(bad.notes[0]) == bad.error and bad.error.startswith("failed with TypeError: ")
     assert Verdict.from_json(json.loads(json.dumps(bad.to_json(), allow_nan=False))) == bad
 

@@ -1,4 +1,7 @@
-"""A true rate is never called violated, whatever the seed; a wrong one is, once a second ladder agrees."""
+"""Tests of verdicts on rates: a true rate is never called violated, whatever the seed is.
+
+A wrong rate is called violated, once a second ladder of networks agrees.
+"""
 
 from dataclasses import replace
 
@@ -15,7 +18,10 @@ RATE = get("fl-ntk/lazy-patterns")
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [*({"seed": seed} for seed in range(1, 6)), {"data": "sphere"}], ids=str)
 def test_a_true_rate_is_never_violated(options):
-    """The networks are as many as decide; the test below takes all networks of the ladder."""
+    """A true rate is never violated by as many networks as a verdict needs.
+
+    The test below takes all networks of the ladder.
+    """
     (verdict,) = verify(RATE, options=Options(**options, until_decided=True))
     assert verdict.outcome in (Outcome.HOLDS, Outcome.UNRESOLVED)
     assert Outcome.HOLDS not in verdict.mutants.values()

@@ -1,6 +1,7 @@
-"""Every statement of the catalogue in every form: outcome as recorded, mutants caught, counts that add up.
+"""Tests of every statement of the catalogue in every form: the outcome is as recorded, and mutants are caught.
 
-Checks of a few cases give the outcomes of all cases, which the table of all verdicts in FINDINGS.md lists.
+The counts add up too. Checks of a few cases give the outcomes of all cases, which the table of all verdicts in
+FINDINGS.md lists.
 """
 
 import json
@@ -23,13 +24,14 @@ from verification.judging.check import REACH
 from verification.judging.looks import SHARES, drawn, seeds_of
 from verification.verdict import NOT_REFUTED, Verdict
 
-# `make test` gives each file to one worker (--dist loadfile), so that the verdicts below are made once.
+# `make test` gives each file to one worker (--dist loadfile), so that the verdicts below are computed once.
 
 # A verdict needs five cases: five of one family, or three of each of two families, or two of each of several.
 A_RUN, BY_FAMILIES = Options(trials=5), {1: Options(trials=5), 2: Options(trials=3), 3: Options(trials=2)}
 NO_RUN, UNTIL_DECIDED = Options(trials=25), Options(until_decided=True)
 MANY_FAMILIES = Options(trials=12)
-MANY_RUNS = Options(trials=20, width=512)  # B.3 may fail one time in ten: its mutants need more cases
+# B.3 may fail one time in ten, so more cases are needed to catch its mutants.
+MANY_RUNS = Options(trials=20, width=512)
 CHOSEN = {f"fl-ntk/{name}": NO_RUN for name in ("A.1", "A.2", "Eq11", "B.11", "C.6", "X.2", "X.3")}
 CHOSEN["fl-ntk/B.3"] = MANY_RUNS
 CHOSEN |= {f"fedgucci/{name}": NO_RUN for name in ("F17", "R5")}
@@ -40,7 +42,8 @@ CHOSEN |= {f"fedgucci/{name}": A_RUN for name in ("F8", "X4-drift")}
 FORMS = [(identifier, form) for identifier, statement in catalogue().items() for form in statement.forms]
 
 
-DEAR = {f"deep/{name}" for name in ("any-method", "any-order", "any-order-losses", "federated-rounds")}  # .5 s or more
+# statements whose verdicts take .5 s or more
+DEAR = {f"deep/{name}" for name in ("any-method", "any-order", "any-order-losses", "federated-rounds")}
 DEAR |= {f"deep/{name}" for name in ("kernel", "linearised")}
 DEAR |= {f"fedgucci/{name}" for name in ("F9", "F10", "F18", "R2", "R4", "X5", "sure")}
 DEAR |= {f"fl-ntk/{name}" for name in ("Alg1-update", "any-method", "any-order", "averaging-maps", "convex-loss")}
@@ -51,14 +54,16 @@ DEAR |= {f"fl-ntk/C.7{part}" for part in ("-error", "-J", "-movement", "-norm")}
 
 @cache
 def has_a_ladder(identifier):
-    """Whether a case is many networks of several widths, so that a family has only one case."""
+    """Says whether a case consists of many networks of several widths, so that a family has only one case."""
     statement = catalogue()[identifier]
     return any(draw.trials == 1 for form in statement.forms for draw in statement.families_of(form, A_RUN))
 
 
 @cache
 def run_of(identifier):
-    """How many cases of each family a quick statement has: the fewest for a verdict, or more to catch mutants."""
+    """Returns how many cases of each family a quick statement gets: the fewest for a verdict, or more to catch
+    mutants.
+    """
     statement = catalogue()[identifier]
     if identifier in CHOSEN:
         return CHOSEN[identifier]
@@ -67,21 +72,24 @@ def run_of(identifier):
 
 
 def is_slow(identifier):
-    """Whether the verdicts of a statement take seconds."""
+    """Says whether the verdicts of a statement take seconds."""
     return identifier in DEAR or has_a_ladder(identifier)
 
 
-SHARED = 5  # runs of a family that are kept, some 20 MB each
+SHARED = 5  # The number of runs of a family that are kept, of some 20 MB each.
 
 
 @cache
 def run_of_family(family, seed):
-    """A run of Algorithm 1, made once, so that what has been measured on it is kept."""
+    """Returns a run of Algorithm 1, which is made once, so that what has been measured on it is kept."""
     return family.case(seed)
 
 
 def drawn_once(family, seed, ladders):
-    """`drawn`, except that all verdicts share the first runs of Algorithm 1, on which most statements are checked."""
+    """Draws a case as `drawn` does, except that all verdicts share the first runs of Algorithm 1.
+
+    Most statements are checked on these runs.
+    """
     if isinstance(family, FederatedFamily) and seed < SHARED:
         return run_of_family(replace(family, trials=SHARED), seed)
     return drawn(family, seed, ladders)
@@ -92,7 +100,7 @@ WHOLE = False
 
 @pytest.fixture(scope="module", autouse=True)
 def whole_papers(request):
-    """Set whether slow tests of this file run, which need all verdicts on each paper."""
+    """Records whether slow tests of this file run, because they need all verdicts on each paper."""
     global WHOLE
     own = (item for item in request.session.items if item.path == request.path)
     WHOLE = any(item.get_closest_marker("slow") for item in own)
@@ -105,7 +113,7 @@ def runs_drawn_once(monkeypatch):
 
 @cache
 def verdicts_of(paper):
-    """All verdicts of a paper on the cases that `ntkfl verify` draws, until they decide."""
+    """Returns all verdicts on a paper's statements, from the cases that `ntkfl verify` draws until they decide."""
     return verify_all(find(paper), UNTIL_DECIDED)
 
 
@@ -119,19 +127,28 @@ def _quick():
 
 
 def of_papers(identifier):
-    """Whether verdicts come from a run of the whole paper; those of quick statements do only if slow tests run."""
+    """Says whether a statement's verdict comes from a run of the whole paper.
+
+    That of a quick statement does only if slow tests run.
+    """
     return WHOLE or is_slow(identifier)
 
 
 def verdict_of(identifier, form):
-    """The verdict on a statement in one form, made together with the verdicts on all quick ones or on its paper."""
+    """Returns the verdict on a statement in one form.
+
+    It is computed together with the verdicts on all quick statements, or on all statements of its paper.
+    """
     if of_papers(identifier):
         return next(v for v in verdicts_of(identifier.partition("/")[0]) if (v.id, v.form) == (identifier, form))
     return _quick()[identifier, form]
 
 
 def counts_of(identifier, form):
-    """How many cases may have been drawn: one number, or one for each of SHARES, where a verdict may be decided."""
+    """Returns the possible numbers of drawn cases.
+
+    There is one number, or one for each of SHARES, at which a verdict may be decided.
+    """
     statement = catalogue()[identifier]
     if not of_papers(identifier):
         return {sum(family.trials for family in statement.families_of(form, run_of(identifier)))}
@@ -174,7 +191,7 @@ def a_witness_shows_the_violation_and_is_confirmed(identifier, form):
         assert verdict.counts.violated == 0 or statement.forms[form].failure is not None
         return
     assert verdict.witness.shows
-    # a violation over many networks is confirmed by a second set of networks
+    # A violation over many networks is confirmed by a second set of networks.
     slopes = statement.kind in (Kind.RATE, Kind.ORDER)
     how = str(verdict.confirmation.how)
     balls = how == "both sides are balls" or how.startswith("run in balls of")
@@ -188,10 +205,11 @@ def a_witness_shows_the_violation_and_is_confirmed(identifier, form):
 
 def necessity_cases_show_what_they_are_stored_for(identifier, form):
     verdict, statement = verdict_of(identifier, form), catalogue()[identifier]
-    fails_anyway = statement.forms[form].recorded is Outcome.VIOLATED  # a violated form records no necessity
+    # A violated form records no cases that show that hypotheses are necessary.
+    fails_anyway = statement.forms[form].recorded is Outcome.VIOLATED
     assert set(verdict.necessity) == (set() if fails_anyway else {h.name for h in statement.required(form)})
     if statement.forms[form].recorded is Outcome.VIOLATED:
-        return  # a violated form has no necessity cases
+        return  # A violated form has no such cases.
     for name, needed in verdict.necessity.items():
         assert needed is (Needed.YES if name in statement.necessity else Needed.NO_CASE), name
 
@@ -206,7 +224,7 @@ def it_survives_strict_json(identifier, form):
     assert content["replay"].startswith(f"ntkfl verify {identifier} --form {form.value} --seed 0")
 
 
-WITHIN_REACH = "fl-ntk/C.7-norm"  # a network can have the width that the premise requires
+WITHIN_REACH = "fl-ntk/C.7-norm"  # Of this statement, a network can have the width that the premise requires.
 
 
 def only_what_is_out_of_reach_is_vacuous(identifier, form):
@@ -245,16 +263,19 @@ def test_a_vacuous_verdict_says_what_it_would_take():
 SEEDS = {"fl-ntk/A.1": 400, "fl-ntk/A.2": 400, "fl-ntk/Eq11": 200, "fl-ntk/C.6": 60, "fl-ntk/X.3": 60}
 SEEDS |= {i: 30 for i, s in catalogue().items() if s.kind is Kind.EQUALITY and i != "fl-ntk/X.2"}
 SEEDS |= {"fl-ntk/B.7": 60, "fl-ntk/B.10": 60, "fl-ntk/Eq16": 60}
-# their cases are slow: four networks, or long recursions
+# Their cases are slow, because they have four networks, or long recursions.
 SEEDS |= {"deep/linearised": 20, "fl-ntk/convex-loss-recursion": 20}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("identifier", SEEDS)
 def test_a_true_statement_is_never_violated(identifier):
-    """Thousands of cases in all; a form with a failure probability may fail that often."""
-    statement, case_of = catalogue()[identifier], cache(lambda family, seed: family.case(seed))  # forms share cases
-    options = Options(trials=20, width=256, rounds=5 if identifier == "deep/linearised" else 12)  # .2 s a case
+    """No case violates a true statement, in thousands of cases in all.
+
+    A form with a failure probability may fail as often as that probability says.
+    """
+    statement, case_of = catalogue()[identifier], cache(lambda family, seed: family.case(seed))  # Forms share cases.
+    options = Options(trials=20, width=256, rounds=5 if identifier == "deep/linearised" else 12)  # A case takes .2 s.
     for form, formula in statement.forms.items():
         if formula.recorded is not Outcome.HOLDS:
             continue
@@ -274,22 +295,25 @@ def test_a_true_statement_is_never_violated(identifier):
 
 PAPERS = "alignment", "averaging", "deep", "fedgucci", "fl-ntk", "outer"
 FINDINGS = Path(__file__).parents[2] / "FINDINGS.md"
-OTHERWISE = {  # outcomes that fewer cases change, and why that is right
+OTHERWISE = {  # Forms whose outcome changes with fewer cases, the outcome then, and why the change is right.
     ("fedgucci/X4-drift", Form.NEW): (Outcome.HOLDS, "its bound is attained on few cases, none of them among the first")
 }
 
 
 @cache
 def of_all_cases():
-    """The outcome of every form in words, as FINDINGS.md has it."""
+    """Returns the outcome of every form in words, as FINDINGS.md gives it."""
     rows = re.findall(r"^\| ([a-z ]+) \| (\S+/\S+) \| (\w+) \|", FINDINGS.read_text(encoding="utf-8"), re.MULTILINE)
     return {(identifier, Form(form)): word for word, identifier, form in rows if form in set(Form)}
 
 
 def agrees(verdict):
-    """Whether a few cases give the verdict of all cases; a probability may be "not refuted" instead of "holds"."""
+    """Says whether a few cases give the verdict of all cases.
+
+    For a probability, "not refuted" may take the place of "holds".
+    """
     of_all = of_all_cases().get((verdict.id, verdict.form))
-    if of_all is None:  # the statement is newer than the table
+    if of_all is None:  # The statement is newer than the table.
         return verdict.as_recorded
     if (verdict.id, verdict.form) in OTHERWISE:
         of_all = OTHERWISE[verdict.id, verdict.form][0].value

@@ -1,4 +1,7 @@
-"""From trials to one outcome: binomial rules and their limits, too few cases, unresolved trials."""
+"""Tests of how the outcomes of trials are combined into one outcome.
+
+They concern binomial rules and their limits, too few cases, and unresolved trials.
+"""
 
 import math
 from collections import Counter
@@ -39,9 +42,9 @@ def tally(counts, failure=None, rejected=None, weight=1):
         ({H: 95, U: 5}, H),
         ({H: 94, U: 6}, U),
         ({U: 30}, U),
-        ({H: 199, V: 1}, V),  # any violated trial decides
+        ({H: 199, V: 1}, V),  # One violated trial decides.
         ({U: 29, V: 1}, V),
-        ({V: 1}, V),  # even a single trial
+        ({V: 1}, V),  # This is so even if there is a single trial.
         ({H: 1, V: 1}, V),
         ({H: 19}, Outcome.UNTESTED),
         ({}, Outcome.UNTESTED),
@@ -80,14 +83,14 @@ def test_a_ladder_counts_all_its_runs():
     ("counts", "failure", "outcome"),
     [
         ({H: 200}, 0.1, H),
-        ({H: 190, V: 10}, 0.1, H),  # a few failures are allowed
+        ({H: 190, V: 10}, 0.1, H),  # A few failures are allowed.
         ({H: 190, U: 10}, 0.1, H),
-        ({H: 180, V: 20}, 0.1, U),  # exactly the allowed share of failures is undecided
-        ({H: 180, U: 20}, 0.1, U),  # unresolved trials count against the claim ...
-        ({U: 200}, 0.1, U),  # ... but never as violations
+        ({H: 180, V: 20}, 0.1, U),  # If exactly the allowed share of trials fails, the outcome is undecided.
+        ({H: 180, U: 20}, 0.1, U),  # Unresolved trials count against the claim ...
+        ({U: 200}, 0.1, U),  # ... but never as violations.
         ({H: 100, V: 100}, 0.1, V),
         ({V: 200}, 0.1, V),
-        ({H: 200}, 1e-9, H),  # no failure seen
+        ({H: 200}, 1e-9, H),  # No failure occurred.
         ({H: 199, V: 1}, 1e-9, V),
         ({H: 199, V: 1}, 1e-6, U),
         ({H: 199, U: 1}, 1e-9, U),
@@ -100,7 +103,8 @@ def test_claims_that_may_fail(counts, failure, outcome):
 
 
 def test_of_several_allowed_probabilities_the_worse_one_for_the_verdict_counts():
-    # both failure rates, .5 and .05, are far above .01; the first is equal to .5, the second far below it
+    # Each trial allows a failure with probability .5 or .01. The numbers of failures are half and a twentieth of the
+    # trials, both far above .01. The first is equal to .5, the second far below it.
     for failures in (100, 10):
         counted = tally({H: 200 - failures}, 0.5)
         for _ in range(failures):
@@ -114,7 +118,7 @@ def test_what_is_refuted_whatever_follows_stays_refuted(allowed):
     fewest = next(k for k in range(planned) if tally({V: k}, allowed).refuted(planned))
     assert tally({H: planned - fewest, V: fewest}, allowed).settle(Kind.PROBABILITY, 20)[0] is V
     earlier = tally({V: fewest - 1}, allowed)
-    # the trials so far refute, yet the trials that follow may reverse the refutation
+    # The trials so far refute the claim, yet later trials may reverse the refutation.
     assert earlier.refuted(earlier.trials)
     assert tally({H: planned - fewest + 1, V: fewest - 1}, allowed).settle(Kind.PROBABILITY, 20)[0] is not V
     assert tally({V: 1}).refuted(planned) and not tally({H: 9}).refuted(planned)
@@ -133,10 +137,10 @@ def test_a_tiny_probability_is_said_to_be_not_refuted():
 @pytest.mark.parametrize("allowed", [1e-88, 0.01, 0.05, 0.1])
 def test_what_the_trials_would_have_excluded_is_what_they_test(trials, allowed):
     limit = tally({H: trials}, allowed).would_exclude
-    # the failure probability at which the chance of no failure is 2.5%: the end of a two-sided 95% interval
+    # At this failure probability, no failure has the chance 2.5%. It is the end of a two-sided 95% interval.
     at = 1 - 0.025 ** (1 / trials)
     assert limit is None if at <= allowed else limit == pytest.approx(at, rel=1e-9)
-    assert tally({H: trials}).would_exclude is None  # a claim without a failure probability
+    assert tally({H: trials}).would_exclude is None  # This claim has no failure probability.
     assert float(percent(at).rstrip("%")) / 100 >= at
 
 
@@ -151,7 +155,7 @@ def test_the_worst_case_is_the_most_severe_then_the_tightest():
 
 
 def binomial_tail(failures, trials, p, upper):
-    """Pr[X >= failures] (upper) or Pr[X <= failures] for X ~ Bin(trials, p), as a fraction."""
+    """Returns Pr[X >= failures] (upper) or Pr[X <= failures] for X ~ Bin(trials, p), as a fraction."""
     p = Fraction(p)
     terms = range(failures, trials + 1) if upper else range(failures + 1)
     return sum((math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in terms), Fraction(0))
@@ -191,8 +195,12 @@ def test_a_true_probability_is_called_violated_less_than_once_in_a_million():
 
 
 def test_three_looks_refute_a_true_probability_no_more_often_than_one():
-    """The exact probability, over all paths, that any look refutes; this covers every rule for the last look."""
-    parts, delta = (20, 10, 30), Fraction(1, 10)  # seeds that each look adds
+    """Three looks refute a true probability no more often than one look.
+
+    The probability that any look refutes is computed exactly over all paths. The bound covers every rule for the last
+    look.
+    """
+    parts, delta = (20, 10, 30), Fraction(1, 10)  # `parts` has the numbers of seeds that each look adds.
 
     def refutes(failures, trials):
         counts = Counter({Outcome.VIOLATED: failures, Outcome.HOLDS: trials - failures})

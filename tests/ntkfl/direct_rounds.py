@@ -1,4 +1,7 @@
-"""The rounds of the linear methods from their formulas, on a linear model's own weights in long double."""
+"""Rounds of the linear methods, computed from their formulas.
+
+The weights of a linear model are trained in long double precision.
+"""
 
 from dataclasses import dataclass
 
@@ -9,10 +12,11 @@ LONG = np.longdouble
 
 @dataclass(frozen=True)
 class Direct:
-    """Rounds of a linear model f = X w from w = 0 on the sums of squares of the clients.
+    """Rounds of a linear model f = X w that starts at w = 0; the losses are the clients' sums of squares.
 
     x, y: samples (n, d) and labels (n,). members: each client's samples. steps: each client's number of local steps.
-    eta: the local step, times `factors[k]` in step k, or times the last factor. momentum: the clients' momentum.
+    eta: the local step size; step k has eta times `factors[k]`, or times the last factor if there are fewer factors.
+    momentum: the clients' momentum.
     """
 
     x: np.ndarray
@@ -31,7 +35,7 @@ class Direct:
         return x.T @ (x @ w - y)
 
     def local(self, c, w, drift=0, pull=0):
-        """The displacement of client c from w; each step adds the drift and pull (v - w) to its gradient."""
+        """Returns the displacement of client c from w; each step adds the drift and pull (v - w) to its gradient."""
         v, velocity = w.copy(), np.zeros_like(w)
         for k in range(self.steps[c]):
             velocity = LONG(self.momentum) * velocity + self.gradient(c, v) + drift + LONG(pull) * (v - w)
@@ -39,7 +43,7 @@ class Direct:
         return v - w
 
     def length(self, c, pull=0):
-        """How far client c moves under a constant unit gradient."""
+        """Returns how far client c moves under a constant gradient of 1."""
         at = velocity = LONG(0)
         for k in range(self.steps[c]):
             velocity = LONG(self.momentum) * velocity + 1 - LONG(pull) * at
@@ -47,7 +51,7 @@ class Direct:
         return at
 
     def weights(self, method, options, rounds):
-        """The model's weights after 0, 1, ..., rounds."""
+        """Returns the model's weights after 0, 1, ..., `rounds` rounds."""
         models = getattr(self, method.replace("-", "_"))(np.zeros(self.x.shape[1], LONG), **options)
         return [np.zeros(self.x.shape[1], LONG), *(next(models) for _ in range(rounds))]
 

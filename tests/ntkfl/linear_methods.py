@@ -1,4 +1,4 @@
-"""The common parts of tests of exact linear limits: the methods with their options, and problems of unequal clients."""
+"""Shared parts of the tests of exact linear limits: methods with options, and problems whose clients differ in size."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,10 @@ quietly = pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps
 
 
 def ragged(sizes, d=4, seed=0, repeated=False):
-    """Unit rows of clients of these sizes; if `repeated`, the last row equals the first, and H is singular."""
+    """Returns a problem with unit rows and clients of these sizes.
+
+    If `repeated`, the last row equals the first, so that H is singular.
+    """
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((sum(sizes), d))
     x[-1] = x[0] if repeated else x[-1]

@@ -1,7 +1,8 @@
-"""Write a table of the kinds of test that every federated method has passed, by running the tests.
+"""Writes a table of the kinds of test that every federated method has passed, by running the tests.
 
-Run `python tests/ntkfl/method_matrix.py --output METHODS.md` in a checkout. A test is about the methods that its mark
-`method` or its parameters name; its mark `kind` is a column, and the last column counts the tests without this mark.
+Run `python tests/ntkfl/method_matrix.py --output METHODS.md` in a checkout. A test belongs to the methods that its mark
+`method` or its parameters name. Its mark `kind` says to which column it belongs, and the last column counts the tests
+without this mark.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import pytest
 from ntkfl.training.methods import catalogue
 
 TESTS = "tests/ntkfl/training"
-AROUND = "ima"  # IMA wraps any method
+AROUND = "ima"  # IMA can wrap any method.
 OTHERS = "others"
 KINDS = {
     "equals a plain loop": "its models equal those of a loop over clients, written from its paper, to 1e-10",
@@ -39,11 +40,11 @@ class Seen:
     tests: dict[str, pytest.Item] = field(default_factory=dict)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """pytest's hook: the tests that are going to be run."""
+        """Is called by pytest with the tests that are going to be run."""
         self.tests = {item.nodeid: item for item in session.items}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """pytest's hook: a test is over, or could not be set up."""
+        """Is called by pytest when a test is over, or could not be set up."""
         if report.when != "call" and report.passed:
             return
         item = self.tests[report.nodeid]
@@ -53,7 +54,7 @@ class Seen:
 
 
 def methods_of(item: pytest.Item) -> Sequence[str]:
-    """The methods that a test is about: by its own mark, its parameters, or its module's mark."""
+    """Returns the methods to which a test belongs, by its own mark, its parameters, or the mark of its module."""
     known = (*catalogue(), AROUND)
     for mark in item.own_markers:
         if mark.name == "method":
@@ -72,7 +73,7 @@ class _Nothing:
 
 
 def page(seen: Seen) -> str:
-    """The matrix, and below it what the tests of each column show."""
+    """Returns the page: the table, and below it what the tests of each column show."""
     methods = [*catalogue(), AROUND]
     return "\n".join(
         [
@@ -99,20 +100,20 @@ def _row(method: str, seen: Seen) -> str:
 
 
 def _count(outcomes: Sequence[str]) -> str:
-    """The number of passed tests, and of the others."""
+    """Returns the number of passed tests, and of the others, as text."""
     passed = outcomes.count("passed")
     failed = len(outcomes) - passed
     return f"{passed} ({failed} not passed)" if failed else str(passed or "-")
 
 
 def main() -> None:
-    """Run the tests and write the page; exit status 1 if one fails."""
+    """Runs the tests and writes the page; the exit status is 1 if a test fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="write the page to this file; else it is printed")
     given = parser.parse_args()
     seen, output = Seen(), given.output and given.output.resolve()
     os.chdir(Path(__file__).parents[2])
-    # pytest would warn about packages that are already imported
+    # Without this option pytest would warn about packages that are already imported.
     quiet = "-W", "ignore::pytest.PytestAssertRewriteWarning"
     status = pytest.main(
         ["-q", "-p", "no:cacheprovider", "-m", "not slow or combination", *quiet, TESTS], plugins=[seen]

@@ -1,4 +1,4 @@
-"""Rounds of the linear methods on plain dense grids of their steps, written out from the methods' own descriptions."""
+"""Rounds of the linear methods for all step sizes of a dense grid, written out from the methods' own descriptions."""
 
 from itertools import product
 
@@ -6,17 +6,18 @@ import numpy as np
 
 from ntkfl.problem import Problem
 
-SHARES = np.geomspace(0.03, 1.9, 25)  # shares of 1 / max_c |H_cc|
+SHARES = np.geomspace(0.03, 1.9, 25)  # local step sizes, as shares of 1 / max_c |H_cc|
 FEW_SHARES = SHARES[::2]
 RATES = np.geomspace(0.1, 40, 61)
 MOMENTA = 1 - np.geomspace(1, 0.02, 20)
 PULLS = np.geomspace(0.01, 100, 41)  # values of mu and alpha, in units of 1 / (K eta_local)
-AVERAGED = "fedavg, server rate 1", "fedavg", "fedprox"  # a round moves the server by the clients' mean alone
-FORGETFUL = *AVERAGED, "cyclic"  # the state of a round is the residual
+# In these methods a round moves the server by the clients' mean alone.
+AVERAGED = "fedavg, server rate 1", "fedavg", "fedprox"
+FORGETFUL = *AVERAGED, "cyclic"  # In these methods the residual is the whole state between rounds.
 
 
 def kernel(kind, n, rng):
-    """A Gram matrix of random points, of points in nearly equal pairs, or of eigenvalues from 1 to 1e-3."""
+    """Returns a Gram matrix of random points, of points in nearly equal pairs, or with eigenvalues from 1 to 1e-3."""
     x = rng.standard_normal((n, max(4, n // 2)))
     if kind == "pairs":
         x[1::2] = x[0::2][: len(x[1::2])] + 0.05 * rng.standard_normal(x[1::2].shape)
@@ -31,7 +32,10 @@ def kernel(kind, n, rng):
 
 
 def random_problem(seed):
-    """A problem, its Gram matrix and a number of local steps: kernels, labels, sizes and clients of all kinds."""
+    """Returns a random problem, its Gram matrix and a number of local steps.
+
+    Kernels, labels, sizes and clients are of all kinds.
+    """
     rng = np.random.default_rng(seed)
     n, clients = int(rng.choice([6, 10, 16, 24])), int(rng.choice([1, 2, 3, 5]))
     h = kernel(rng.choice(["points", "pairs", "ill"]), n, rng)
@@ -49,7 +53,10 @@ def random_problem(seed):
 
 
 class Grid:
-    """All settings of a method at once: rows of `steps` (eta_local, pull), columns of `server` (rate g, momentum b)."""
+    """All settings of a method at once.
+
+    A row is a pair of `steps` (eta_local, pull), a column a pair of `server` (server rate g, momentum b).
+    """
 
     def __init__(self, label, problem, h, local_steps):
         self.label, self.h, self.y, self.K = label, h, problem.y, local_steps
@@ -66,9 +73,10 @@ class Grid:
         self.maps = [self.local(eta, pull) for eta, pull in self.steps]
 
     def local(self, eta, pull):
-        """The maps from a residual and from a drift to the clients' displacements, in coefficients of their samples.
+        """Returns two linear maps to the clients' displacements: from a residual, and from a drift.
 
-        If the server moves by the clients' mean alone, the first map is to the outputs' movement at server rate 1.
+        Displacements are given as coefficients of the clients' samples. If the server moves by the clients' mean alone,
+        the first map leads to the movement of the outputs at server rate 1 instead.
         """
         own, eye = np.where(self.mask, self.h, 0), np.eye(self.n)
         moved, drifted = np.zeros_like(own), np.zeros_like(own)
@@ -78,7 +86,10 @@ class Grid:
         return (self.h * self.weights @ moved if self.label in AVERAGED else moved), drifted
 
     def round(self, states, e, g, b):
-        """A round of states (..., size); e: maps of the local steps (..., n, n); g, b: server rate and momentum."""
+        """Returns the states after a round from the states (..., size) before.
+
+        e: the maps of the local steps (..., n, n). g, b: server rate and momentum.
+        """
         r, memory = states[..., : self.n], states[..., self.n :]
         moved, drifted = e
         apply = lambda matrix, vectors: vectors @ np.swapaxes(matrix, -1, -2)  # noqa: E731
@@ -109,7 +120,9 @@ class Grid:
         return self.mask.sum(axis=0) / self.n
 
     def fewest(self, eps, below):
-        """The fewest rounds to eps of a stable setting, if they are fewer than `below`, and the setting."""
+        """Returns the fewest rounds to eps of any stable setting, and the setting; None if none takes fewer than
+        `below`.
+        """
         moved, drifted = (np.array(matrices) for matrices in zip(*self.maps, strict=True))
         eta, pull = np.array(self.steps).T
         g, b = self.server.T[:, None, :, None]

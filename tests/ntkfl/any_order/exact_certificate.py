@@ -1,4 +1,9 @@
-"""The theorem's numbers by other code: C in balls of 300 bits, the linear system of C solved, all pairs decided."""
+"""The numbers of the certificate for training in any order, computed by independent code in ball arithmetic.
+
+Each number is an interval of 300 bits that contains the exact value. The notation is that of docs/proofs/any_order.md:
+A is the set of held pairs of neuron and sample, C the matrix of the constraints, W* the nearest point that fits all
+labels, and D its distance. Here the linear system of C is solved directly, and all pairs are decided.
+"""
 
 from dataclasses import dataclass
 
@@ -14,7 +19,10 @@ BITS = 300
 
 @dataclass
 class Exact:
-    """D, the least eigenvalue of C C' and the margins sign w*.x - D kappa off A as balls; W* as balls and as floats."""
+    """D, the least eigenvalue of C C' and the margins sign w*.x - D kappa of all pairs outside A, as intervals.
+
+    W* is given as intervals and as floats.
+    """
 
     distance: arb
     smallest: arb
@@ -28,7 +36,10 @@ class Exact:
 
 
 def fitted(seed, *, n=3, d=4, width=36, clients=2, distance=0.01, size=1.0, near=False, unit=True, outputs=None):
-    """A small Gaussian network with labels of about `size`, at `distance` times `size` from its outputs."""
+    """Returns a problem and a small Gaussian network whose labels have about the size `size`.
+
+    The labels lie at `distance` times `size` from the outputs.
+    """
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, d))
     if near and n > 1:
@@ -54,7 +65,7 @@ def readout_in_balls(weights):
 
 
 def hostile(seed):
-    """A small problem and network that provoke a wrong certificate; samples may occur twice."""
+    """Returns a small problem and network that may provoke a wrong certificate; samples may occur twice."""
     rng = np.random.default_rng(seed)
     n, d, m = int(rng.integers(1, 5)), int(rng.integers(1, 5)), int(rng.choice([1, 2, 5, 16, 40]))
     x = rng.standard_normal((n, d)) * 10.0 ** rng.choice([0, 0, 0, -15, 15])
@@ -98,12 +109,15 @@ def hostile(seed):
 
 
 def root(square):
-    """The root of a number that is not negative, in a ball that may reach below 0."""
+    """Returns the root of a number that is not negative and whose interval may contain negative numbers."""
     return square.sqrt() if square > 0 else arb(0, square.upper().sqrt().upper())
 
 
 def exact(problem: Problem, weights, held, patterns=None) -> Exact:
-    """The exact numbers for this A. Samples must be distinct; `patterns` (m, n) default to the stored weights'."""
+    """Returns the exact numbers for the held pairs A.
+
+    Samples must be distinct. `patterns` (m, n) default to those of the stored weights.
+    """
     with precision(BITS):
         x, w, a = problem.x, weights.hidden, readout_in_balls(weights)
         y = problem.y.reshape(problem.n, -1)

@@ -1,4 +1,7 @@
-"""Without a hypothesis the adversary finds orders that lead away from W*; on certified networks it finds none."""
+"""Tests of the adversary that searches for orders of steps that lead away from W*, the fit of the certificate.
+
+It finds such orders if a hypothesis is missing, and finds none on certified networks.
+"""
 
 import os
 from itertools import pairwise
@@ -10,12 +13,15 @@ from exact_certificate import fitted
 from ntkfl import Problem, Weights, certify_any_order
 from ntkfl.any_order.adversary import Batch, Round, attack_any_order, replayed
 
-NETWORKS = int(os.environ.get("ANY_ORDER_NETWORKS", "6"))  # number of networks that the slow test attacks
-LONG_STEPS = int(os.environ.get("ANY_ORDER_TRIALS", "5000"))  # steps that the slow test tries on each network
+NETWORKS = int(os.environ.get("ANY_ORDER_NETWORKS", "6"))  # the number of networks that the slow test attacks
+# the number of steps that the slow test tries on each network
+LONG_STEPS = int(os.environ.get("ANY_ORDER_TRIALS", "5000"))
 
 
 def certified(count, first=0, **shape):
-    """So many `fitted` networks that certify, of successive seeds; networks that do not certify are skipped."""
+    """Returns `count` certificates of `fitted` networks of successive seeds; networks that do not certify are
+    skipped.
+    """
     certificates, seed = [], first
     while len(certificates) < count:
         one = certify_any_order(*fitted(seed, **{"n": 4, "d": 5, "width": 64, "distance": 1e-3} | shape))
@@ -47,7 +53,7 @@ def test_none_is_found_on_certified_networks(kind):
     for certificate in certified(2, **KINDS[kind]):
         attack = attack_any_order(certificate, trials=400)
         assert attack.broken is None and attack.trials == 400 and not attack.order
-        assert 0.5 < attack.kept <= 1 + 1e-9  # the attack finds steps that hardly lower the distance
+        assert 0.5 < attack.kept <= 1 + 1e-9  # The attack finds steps that hardly lower the distance, so it is strong.
         assert str(attack).startswith("an adversary looked at 400 steps: none raised")
 
 
@@ -60,7 +66,10 @@ MISSING = {
 
 @pytest.mark.parametrize("hypothesis", MISSING)
 def test_one_is_found_where_a_hypothesis_is_missing(hypothesis):
-    """Other code repeats the order that was found: every step keeps the rules, and only the last round leads away."""
+    """If a hypothesis is missing, an order that leads away is found, and independent code repeats it.
+
+    Every step keeps the rules, and only the last round leads away.
+    """
     networks, broken_rule = MISSING[hypothesis]
     for certificate in networks():
         attack = attack_any_order(certificate, trials=2000, **broken_rule)
@@ -70,7 +79,7 @@ def test_one_is_found_where_a_hypothesis_is_missing(hypothesis):
         point, _ = certificate.claimed_point()
         distance = [float(np.linalg.norm((reached - point).astype(float))) for reached in rounds]
         if attack.broken == "distance":
-            # if a client's local step breaks the claim, the last round has that client's model alone
+            # If a client's local step breaks the claim, the last round has that client's model alone.
             assert distance[-1] > distance[-2] * (1 + 1e-12) or len(attack.order[-1].models[0]) > 1
             assert attack.after > attack.before and distance[-1] == pytest.approx(attack.after, rel=1e-9)
         assert all(now <= before * (1 + 1e-12) for before, now in pairwise(distance[:-1]))
@@ -79,7 +88,10 @@ def test_one_is_found_where_a_hypothesis_is_missing(hypothesis):
 
 
 def replay(certificate, order, longer=1.0, server=1.0):
-    """The weights after each round, by a loop over samples; |E J J' E| < 2 for every batch."""
+    """Returns the weights after each round, computed by a loop over samples.
+
+    |E J J' E| < 2 must hold for every batch.
+    """
     x, y = certificate.problem.x, certificate.problem.y
     w, a = (
         certificate.weights.hidden.astype(np.longdouble),

@@ -1,4 +1,7 @@
-"""The certificate against balls of 300 bits and against runs in random and adversarial orders."""
+"""Tests of the certificate for training in any order, in the notation of docs/proofs/any_order.md.
+
+Its numbers are compared with ball arithmetic of 300 bits, and its promises with runs in random and adversarial orders.
+"""
 
 import os
 from dataclasses import replace
@@ -18,11 +21,11 @@ from ntkfl.connectivity.network import TwoLayer
 LONG_EPS = float(np.finfo(np.longdouble).eps)
 SMALL = {"n": st.integers(1, 4), "clients": st.integers(1, 2), "near": st.booleans(), "unit": st.booleans()}
 
-NETWORKS = int(os.environ.get("ANY_ORDER_NETWORKS", "12"))  # networks in slow tests; 200 take an hour
+NETWORKS = int(os.environ.get("ANY_ORDER_NETWORKS", "12"))  # the number of networks in slow tests; 200 take an hour
 
 
 def agrees(problem, weights, certificate):
-    """Every number of a certificate that holds, decided again in balls."""
+    """Asserts that every number of a certificate agrees with ball arithmetic, and returns the exact numbers."""
     again = exact(problem, weights, certificate.held)
     with precision(300):
         lo, hi = arb(float(certificate.distance.lo)), arb(float(certificate.distance.hi))
@@ -55,7 +58,7 @@ AIMS = ("random", "distance", "residual", "probe")
 
 
 def assert_kept(problem, weights, certificate, point, steps, seed=0, aims=AIMS, tries=6):
-    """The theorem's promises hold, beyond rounding."""
+    """Asserts that training keeps the theorem's promises, up to rounding."""
     rng = np.random.default_rng(seed)
     probes = np.concatenate([problem.x, rng.standard_normal((3, problem.d)) * np.abs(problem.x).max()])
     future = certificate.enclosure(probes)
@@ -85,7 +88,7 @@ CERTIFIED = {
 
 @pytest.mark.parametrize("kind", CERTIFIED)
 def test_networks_of_every_kind_certify(kind):
-    """The test above is not empty: networks certify, some with held pairs."""
+    """Networks of every kind certify, some of them with held pairs, so that the test above is not vacuous."""
     certified = [
         certificate
         for seed in range(8)
@@ -95,7 +98,7 @@ def test_networks_of_every_kind_certify(kind):
 
 
 def held_case():
-    """A certified network with pairs in A: neurons put within reach of a kink."""
+    """Returns a network that certifies with held pairs, because some neurons are moved close to a kink."""
     problem, weights = fitted(0, n=4, d=5, width=64, distance=1e-3)
     hidden = weights.hidden.copy()
     for r, i in ((3, 0), (9, 2), (17, 1), (40, 3)):
@@ -125,7 +128,10 @@ def test_the_smallest_eigenvalue_is_that_of_the_rows():
 
 
 def test_steps_below_the_limits_keep_every_product_below_two():
-    """Steps at the limits keep step times |J_B|^2 at most 2 for the patterns met, whatever the patterns on A are."""
+    """A step at its limit has a product of step and |J_B|^2 of at most 2, for the patterns that occur.
+
+    This holds whatever the patterns of the held pairs A are.
+    """
     problem, weights = held_case()
     certificate = certify_any_order(problem, weights)
     point = exact(problem, weights, certificate.held).high
@@ -146,7 +152,7 @@ def test_steps_below_the_limits_keep_every_product_below_two():
             batch = rng.choice(members, min(2, len(members)), replace=False)
             assert certificate.step_limit_for(len(batch)) * norm(active, batch) <= 2
         assert certificate.pooled_step_limit * norm(active, np.arange(problem.n)) <= 2
-    assert (certificate.client_step_limits * largest >= 1.8).all()  # the limits are near the best possible
+    assert (certificate.client_step_limits * largest >= 1.8).all()  # The limits are near the best possible ones.
     assert (certificate.universal_step_limits <= certificate.client_step_limits).all()
     universal = [2 / np.linalg.norm(problem.x[members], 2) ** 2 for members in problem.members]
     assert certificate.universal_step_limits == pytest.approx(universal, rel=1e-8)
@@ -167,7 +173,7 @@ def test_a_sample_twice_counts_once():
     twice = Problem(np.concatenate([problem.x, 2 * problem.x[:2]]), np.concatenate([problem.y, 2 * problem.y[:2]]))
     one, other = certify_any_order(problem, weights), certify_any_order(twice, weights)
     assert other.certified and other.distance.value == one.distance.value
-    assert other.step_limit < one.step_limit  # the step limit counts the gradients of both copies
+    assert other.step_limit < one.step_limit  # The step limit counts the gradients of both copies.
 
 
 def test_signs_are_the_readout_over_the_root_of_the_width():
@@ -207,7 +213,7 @@ def test_final_names_the_class_of_several_outputs():
     problem, weights = fitted(1, outputs=3, distance=1e-3, width=64)
     certificate = certify_any_order(problem, weights)
     x = np.random.default_rng(1).standard_normal((200, problem.d))
-    x[0] = 0  # all outputs are 0: the classes tie
+    x[0] = 0  # All outputs are 0, so the classes tie.
     final, settled = certificate.final(x), certificate.final(x) != "open"
     assert certificate.certified and 100 < settled.sum() < 200
     assert (final[settled] == weights.outputs(x)[settled].argmax(axis=1)).all()
@@ -215,7 +221,7 @@ def test_final_names_the_class_of_several_outputs():
 
 @pytest.mark.parametrize("size", [1e-156, 1e-170, 1e-250, 5e-324, 1e160, 1e290])
 def test_inputs_of_any_size_have_a_prediction(size):
-    """An enclosure is homogeneous in x up to underflow, even where squares of norms underflow or overflow."""
+    """An enclosure scales with x down to underflow, even if squares of norms underflow or overflow."""
     problem, weights = held_case()
     certificate = certify_any_order(problem, weights)
     x = np.random.default_rng(3).standard_normal((50, problem.d))
@@ -226,7 +232,10 @@ def test_inputs_of_any_size_have_a_prediction(size):
 
 
 def test_an_enclosure_among_denormals_is_outward():
-    """Outputs near the least positive float: the error includes what scaling back loses."""
+    """Among outputs near the least positive float, the enclosure still contains the exact outputs.
+
+    Its error includes what is lost when the outputs are scaled back.
+    """
     problem, weights = held_case()
     small = TwoLayer(weights.hidden, np.ldexp(weights.signs, -1003))
     certificate = certify_any_order(Problem(problem.x, np.ldexp(problem.y, -1000), problem.owner), small)
@@ -248,7 +257,10 @@ def test_labels_in_one_column_have_signs():
 
 
 def test_two_outputs_may_change_places_within_twice_the_radius():
-    """Outputs of opposite readouts: one step below the limit takes the lead from a class that leads by 1.49 radii."""
+    """A class that leads by 1.49 prediction radii may lose its lead, so a lead of two radii is needed.
+
+    The two outputs have opposite readouts, and one step below the limit exchanges them.
+    """
     readout, x, move = np.array([[1.0, -1.0, 0.1], [-1.0, 1.0, 0.1]]), np.array([[1.0, 0.0]]), 1e-3
     network = TwoLayer(np.array([[1 + 1.5 * move, 0.5], [1.0, 0.5], [1.0, -0.5]]), readout)
     problem = Problem(x, network.outputs(x) + move * np.array([[-1.0, 1.0]]))
@@ -265,12 +277,13 @@ def test_two_outputs_may_change_places_within_twice_the_radius():
 
 
 def not_deceived(seed):
-    """Whether a hostile network certified; if it did, balls decide every number again."""
+    """Says whether a hostile network certified; if it did, ball arithmetic must confirm every number."""
     problem, weights = hostile(seed)
     try:
         certificate = certify_any_order(problem, weights)
     except ValueError as error:
-        assert "rescale" in str(error)  # numbers are above 1e50, or so small beside others that they underflow
+        # Some numbers are above 1e50, or so small relative to others that they underflow.
+        assert "rescale" in str(error)
         return False
     assert certificate.certified == (certificate.why == "") and str(certificate) and certificate.to_dict()
     if certificate.certified:
@@ -283,7 +296,11 @@ def not_deceived(seed):
 
 
 def test_hostile_networks_do_not_deceive_it():
-    """Equal neurons, zero neurons, ties, multiples, near-duplicates, denormals, scales 1e-30 to 1e30, exact fits."""
+    """Certificates of hostile networks are right, as far as they are given.
+
+    The networks have equal neurons, zero neurons, ties, multiples, near-duplicates, denormals, scales 1e-30 to 1e30,
+    exact fits.
+    """
     assert sum(map(not_deceived, range(150))) >= 20
 
 
@@ -294,7 +311,10 @@ def test_more_hostile_networks_do_not_deceive_it():
 
 @pytest.mark.slow
 def test_certified_networks_outlast_two_thousand_adversarial_steps():
-    """Random data, near-duplicates, unequal clients, labels of size 1 to 100; no final class changes."""
+    """Certified networks keep the promises in two thousand adversarial steps.
+
+    They have random data, near-duplicates, unequal clients, and labels of size 1 to 100. No final class changes.
+    """
     certified = seed = 0
     while certified < NETWORKS:
         seed += 1
@@ -313,7 +333,10 @@ def test_certified_networks_outlast_two_thousand_adversarial_steps():
 
 @pytest.mark.parametrize("power", [-560, -100, 100, 150])
 def test_a_power_of_two_on_weights_and_labels_scales_d(power):
-    """Where squares underflow, the network may fail to certify; no claim may become wrong."""
+    """A power of two on weights and labels scales D.
+
+    If squares underflow, the network may fail to certify, but no claim may become wrong.
+    """
     problem, weights = held_case()
     small = Problem(problem.x, np.ldexp(problem.y, power), problem.owner)
     certificate = certify_any_order(small, Weights(np.ldexp(weights.hidden, power), weights.signs))

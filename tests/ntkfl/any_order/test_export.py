@@ -1,4 +1,7 @@
-"""The script confirms exported certificates; it refuses them after tampering, or the answer is still true."""
+"""Tests of the script that checks exported certificates in exact numbers.
+
+It confirms genuine exports. After a change to the files it refuses them, unless the answer is still true.
+"""
 
 import hashlib
 import json
@@ -33,7 +36,7 @@ CASES = {
 
 @pytest.fixture(scope="module", params=CASES)
 def exported(request, tmp_path_factory):
-    """A folder with a certificate, and the certificate."""
+    """Returns a folder with an exported certificate, the certificate, and the test inputs of the export."""
     problem, weights = fitted(**{"seed": 2} | CASES[request.param])
     certificate = certify_any_order(problem, weights)
     folder = tmp_path_factory.mktemp("export") / "folder"
@@ -48,7 +51,7 @@ def folder(exported, tmp_path):
 
 
 def answer(folder, capsys):
-    """The last line that the script prints, and its exit status."""
+    """Returns the last line that the script prints, and its exit status."""
     status = ntkfl_check.main([str(folder)])
     return capsys.readouterr().out.splitlines()[-1], status
 
@@ -60,7 +63,7 @@ def refused(folder, capsys):
 
 
 def change(folder, name, edit, checksum=True):
-    """Edit an array of the folder and, if asked, renew its checksum."""
+    """Edits an array of the folder and, unless told otherwise, renews its checksum."""
     values = np.fromfile(folder / f"{name}.f64", "<f8")
     edit(values)
     (folder / f"{name}.f64").write_bytes(values.tobytes())
@@ -88,7 +91,11 @@ def test_the_script_proves_what_the_certificate_says(exported):
 
 
 def test_no_slopes_on_held_pairs_give_gradients_a_smaller_eigenvalue(exported):
-    """In float64, the gradients' products with held pairs projected out are compared with any slopes on these pairs."""
+    """The claimed least eigenvalue holds for any slopes of the held pairs.
+
+    In float64 the gradients' products, with the directions of held pairs projected out, are compared with the products
+    for random slopes on these pairs.
+    """
     folder, certificate, _ = exported
     claimed = json.loads((folder / "certificate.json").read_text())["claim"]["eigenvalue"]
     (problem, network), rng = network_of(folder), np.random.default_rng(0)
@@ -111,7 +118,10 @@ def test_no_slopes_on_held_pairs_give_gradients_a_smaller_eigenvalue(exported):
 
 
 def test_the_eigenvalue_is_that_of_samples_that_are_no_multiples(tmp_path):
-    """A repeated sample makes the products of all gradients singular."""
+    """The claimed eigenvalue is that of samples none of which is a multiple of another.
+
+    A repeated sample would make the matrix of products of all gradients singular.
+    """
     problem, network = fitted(distance=1e-3, width=50, size=100.0, seed=2)
     rows = [*range(problem.n), 0]
     repeated = Problem(problem.x[rows], problem.y[rows], problem.owner[rows])
@@ -206,7 +216,7 @@ def test_a_missing_file_is_refused(folder, capsys):
 
 
 def test_what_is_not_certified_is_not_confirmed(tmp_path):
-    """Inequality (3) decides: it fails in the folder of a network whose training may still cross kinks."""
+    """A network whose training may still cross kinks is not confirmed, because inequality (3) fails for its folder."""
     problem, weights = fitted(3, distance=0.5, width=64)
     certificate = certify_any_order(problem, weights, most_held=0)
     assert not certificate.certified and certificate.distance.hi < np.inf
@@ -224,7 +234,10 @@ def test_a_sample_that_is_there_twice_is_exported(tmp_path):
 
 
 def test_step_limits_are_those_of_the_gradients_of_all_samples_and_their_multiples(tmp_path):
-    """Against the largest eigenvalue of J J' over each client's samples and over all, multiples included."""
+    """The step limits are those of the gradients of all samples, multiples included.
+
+    They are compared with the largest eigenvalue of J J' over each client's samples and over all samples.
+    """
     problem, weights = fitted(2, distance=1e-3, width=64, unit=False, outputs=2)
     factors, of = np.array([1, 1, 1, 0.125, 8, 4]), np.array([0, 1, 2, 0, 0, 2])
     x, y = factors[:, None] * problem.x[of], factors[:, None] * problem.y[of]
@@ -241,7 +254,10 @@ def test_step_limits_are_those_of_the_gradients_of_all_samples_and_their_multipl
 
 
 def test_a_class_is_final_only_beyond_all_neurons_that_may_become_active(tmp_path):
-    """A class is open if its margin lies between the errors without and with the neurons just beyond their kink."""
+    """A class counts as final only if its margin exceeds the error with all neurons that may become active.
+
+    It is open if its margin lies between the errors without and with the neurons just beyond their kinks.
+    """
     problem, weights = fitted(2, distance=0.01, width=64, outputs=2, unit=False)
     certificate = certify_any_order(problem, weights)
     x = np.random.default_rng(0).standard_normal((4000, problem.d))
@@ -257,7 +273,9 @@ def test_a_class_is_final_only_beyond_all_neurons_that_may_become_active(tmp_pat
 
 
 def test_units_of_the_weights_do_not_matter(exported, folder, capsys):
-    """Weights, labels and distance times a power of two: the same proof, however small the numbers are."""
+    """If weights, labels and distance are multiplied by a power of two, the proof is the same, however small
+    they are.
+    """
     for name in ("hidden", "y", "solution"):
         change(folder, name, lambda values: values.__imul__(2.0**-400))
     edit_json(folder, lambda c: c["claim"].update(distance=2.0**-400 * c["claim"]["distance"]))
@@ -265,7 +283,10 @@ def test_units_of_the_weights_do_not_matter(exported, folder, capsys):
 
 
 def test_the_length_of_a_test_input_asks_for_no_time(tmp_path):
-    """One of 500 inputs is the smallest float: the others are not written in this unit and keep their classes."""
+    """A test input of extreme size does not slow the check down.
+
+    One of 500 inputs is the smallest float. The others are not converted to its unit, and keep their classes.
+    """
     problem, weights = fitted(2, distance=1e-3, width=256, outputs=2, unit=False)
     inputs = np.random.default_rng(0).standard_normal((500, problem.d))
     folder, seconds = tmp_path / "folder", []
@@ -338,7 +359,10 @@ def test_products_of_integers_are_exact(data, rows, inner, columns):
 
 @given(st.data(), st.integers(1, 5))
 def test_no_eigenvalue_is_above_the_largest(data, size):
-    """By the leading determinants of top I - M, in fractions: no eigenvalue is above top if no determinant is < 0."""
+    """No eigenvalue is above the number that `largest` returns.
+
+    The leading determinants of top I - M are computed in fractions: no eigenvalue is above top if none is negative.
+    """
     half = data.draw(st.lists(st.integers(0, 2**40), min_size=size * size, max_size=size * size))
     matrix = [[half[i * size + j] + half[j * size + i] + 1 for j in range(size)] for i in range(size)]
     top = ntkfl_check.largest(matrix)
@@ -360,7 +384,7 @@ def test_a_folder_that_is_not_empty_is_kept(exported, tmp_path):
 
 
 def network_of(folder):
-    """The network and the data that a folder stores."""
+    """Returns the network and the data that a folder stores."""
     sizes = json.loads((folder / "certificate.json").read_text())
     arrays = {name: np.fromfile(folder / f"{name}.f64", "<f8") for name in ("hidden", "readout", "x", "y")}
     m, n, outputs = arrays["hidden"].size // sizes["features"], len(sizes["owner"]), sizes["outputs"]
@@ -383,7 +407,10 @@ ARRAYS = ("hidden", "readout", "x", "y", "solution", "inverse_root")
     seed=st.integers(0, 3),
 )
 def test_whatever_is_accepted_is_true(name, bit, place, seed, tmp_path_factory):
-    """A bit of an array is flipped, its checksum renewed: whatever the script accepts holds in balls of 300 bits."""
+    """Whatever the script accepts after a bit was flipped is true, as ball arithmetic of 300 bits shows.
+
+    The flipped bit belongs to an array whose checksum is renewed.
+    """
     folder = tmp_path_factory.mktemp("flipped") / "folder"
     certificate = certify_any_order(*fitted(seed, distance=0.01, width=16))
     if not certificate.certified:
@@ -406,13 +433,13 @@ def test_whatever_is_accepted_is_true(name, bit, place, seed, tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(300))
 def test_what_float64_certifies_is_confirmed(seed, tmp_path):
-    """The script confirms what float64 has certified, also where numbers are of very different sizes."""
+    """The script confirms what float64 has certified, even if numbers are of very different sizes."""
     problem, weights = hostile(seed)
     certificate = certify_any_order(problem, weights)
     if not certificate.certified or not float(certificate.distance.hi) > 0:
         return
     nearest = certificate.proof[1]
     if nearest.slack > 0.01 * float(certificate.distance.lo):
-        return  # float64 hardly determines W*
+        return  # Here float64 hardly determines W*.
     proved = export_any_order(certificate, tmp_path / "folder")
     assert proved["distance"] >= float(certificate.distance.lo)

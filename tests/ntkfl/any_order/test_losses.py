@@ -1,4 +1,4 @@
-"""Other losses in any order: the theorem's ingredients, adversaries against it, and refusals."""
+"""Tests of other losses in training in any order: what the theorem needs of a loss, adversaries, and refusals."""
 
 from dataclasses import replace
 
@@ -26,12 +26,15 @@ AIMS = ("random", "distance", "residual", "probe")
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @given(f=NUMBERS, other=NUMBERS, part=st.floats(0, 1), y=st.sampled_from([-1.0, 1.0]))
 def test_what_the_proof_asks_of_a_loss(loss, f, other, part, y):
-    """Slopes at outputs f are 1-Lipschitz and 0 exactly at minimisers m; r = -slope has r (m - f) >= r^2 for all m."""
+    """Slopes at outputs f are 1-Lipschitz and 0 exactly at minimisers m.
+
+    The residual r = -slope satisfies r (m - f) >= r^2 for all minimisers m.
+    """
     f, other, y = np.longdouble(f), np.longdouble(other), np.longdouble(y)
     low, high = (np.clip(np.longdouble(end), -1e3, 1e3) for end in loss.minimisers(y))
     inside = low + part * (high - low)
     slope = loss.slope(f, y)
-    rounding = 8 * np.finfo(np.longdouble).eps * (1 + abs(f) + abs(other) + abs(y))  # slopes of nearby outputs cancel
+    rounding = 8 * np.finfo(np.longdouble).eps * (1 + abs(f) + abs(other) + abs(y))  # Slopes of nearby outputs cancel.
     assert abs(slope - loss.slope(other, y)) <= abs(f - other) + rounding
     assert loss.slope(inside, y) == 0 == loss.value(inside, y)
     assert -slope * (inside - f) >= slope**2 * (1 - 1e-15)
@@ -42,7 +45,7 @@ def test_what_the_proof_asks_of_a_loss(loss, f, other, part, y):
 
 @given(seed=st.integers(0, 2**31), p=st.integers(1, 12))
 def test_targets_are_nearest(seed, p):
-    """scipy's bounded least squares finds no nearer targets."""
+    """The targets are nearest: scipy's bounded least squares finds no nearer ones."""
     rng = np.random.default_rng(seed)
     features = rng.standard_normal((p, p + 3))
     kernel, middle = features @ features.T, rng.standard_normal(p)
@@ -56,14 +59,18 @@ def test_targets_are_nearest(seed, p):
 
 
 def test_targets_of_rows_that_nearly_depend_come_without_a_warning():
-    kernel = np.array([[1, 1, 0], [1, 1 + 2.3e-16, 0], [0, 0, 1.0]])  # Cholesky's factorisation just succeeds
+    kernel = np.array([[1, 1, 0], [1, 1 + 2.3e-16, 0], [0, 0, 1.0]])  # Cholesky's factorisation just succeeds.
     best = nearest_in_box(kernel, np.ones(3), np.full(3, 2.0))
     assert ((best >= 1) & (best <= 2)).all()
 
 
 @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 24))])
 def test_no_order_leaves_a_certified_ball(seed):
-    """In long training with four adversarial aims, and in a search, distances never grow and outputs stay enclosed."""
+    """No order leads away from the fit of a certified network.
+
+    In long training with four adversarial aims, and in a search, distances never grow and outputs stay in their
+    enclosures.
+    """
     loss = (HINGE, band(0.2), huber(1e-3))[seed % 3]
     case = loss_case(seed, loss, 10.0 ** -(1.5 + seed % 2), 48, AIMS[seed % 4])
     certificate, problem = case.certificate, case.problem
@@ -86,7 +93,7 @@ def test_no_order_leaves_a_certified_ball(seed):
 
 
 def test_training_comes_to_its_minimum():
-    """Cyclic single samples at nearly the step limit: every slope tends to 0."""
+    """With single samples in cyclic order at nearly the step limit, every slope tends to 0."""
     case = loss_case(0, HINGE, 0.1, 64, "random")
     certificate, w = case.certificate, case.weights.hidden
     assert certificate.certified
@@ -102,7 +109,10 @@ def test_training_comes_to_its_minimum():
 
 
 def test_a_sample_left_out_wrongly_breaks_the_claim():
-    """The certificate must keep every sample that is not minimised: without one of them, models leave W*."""
+    """The certificate must keep every sample whose loss is not at its minimum.
+
+    If one of them is left out, models move away from W*.
+    """
     left = 0
     for seed in range(5):
         case = loss_case(seed, HINGE, 0.3, 24, "distance")
@@ -128,7 +138,10 @@ def test_huber_is_certified_as_squares_are_and_a_band_is_no_farther():
 
 
 def test_several_outputs_biases_and_twins():
-    """One class against all; an output's bias; a sample beside its copy and its half, all kept as one sample."""
+    """Several outputs (one class against all others), output biases, and multiples of samples are certified.
+
+    A sample, its copy and its half are kept as one sample.
+    """
     rng = np.random.default_rng(4)
     x = rng.standard_normal((4, 5))
     hidden, readout = rng.standard_normal((90, 5)), rng.standard_normal((3, 90)) / 9
@@ -152,7 +165,7 @@ def test_several_outputs_biases_and_twins():
         np.append(case.problem.y, [case.problem.y[i]] * 2),
     )
     both = certify_any_order(twins, case.weights, loss=HINGE)
-    assert both.distance.lo > 1.5 * alone.distance.hi  # half of the input needs twice the weights for the same margin
+    assert both.distance.lo > 1.5 * alone.distance.hi  # Half of the input needs twice the weights for the same margin.
     y0 = case.problem.y
     opposite = replace(twins, y=np.append(y0, -y0[[i, i]]))
     refused = certify_any_order(opposite, case.weights, loss=HINGE)
@@ -163,7 +176,11 @@ def test_several_outputs_biases_and_twins():
 @pytest.mark.parametrize("loss", [SQUARES, HINGE, huber(0.3)], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("biases", [False, True])
 def test_training_on_is_gradient_descent_as_torch_has_it(loss, biases):
-    """Three outputs, two clients and three local steps: the readout and the outputs' biases stay unchanged."""
+    """Further training is gradient descent as torch computes it.
+
+    There are three outputs, two clients and three local steps. The readout and the biases of the outputs stay
+    unchanged.
+    """
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((5, 4)), rng.choice([-1.0, 1.0], (5, 3))
     problem, setup = Problem(x, y, np.array([0, 1, 0, 1, 1])), Setup(eta_local=0.05, local_steps=3, eta_global=0.8)
@@ -196,7 +213,7 @@ def test_training_on_is_gradient_descent_as_torch_has_it(loss, biases):
 
 
 def test_a_fitted_network_is_certified_and_keeps_one_sample():
-    """Beyond all margins nothing moves."""
+    """A network beyond all margins is certified with one kept sample, and it does not move."""
     case = loss_case(1, HINGE, 0.1, 64, "random")
     far = Weights(4 * case.weights.hidden, case.weights.signs)
     certificate = certify_any_order(case.problem, far, loss=HINGE)

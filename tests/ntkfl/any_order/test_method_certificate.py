@@ -1,4 +1,8 @@
-"""Methods with memory from a checkpoint: their maps, real training inside the ball, the need of every hypothesis."""
+"""Tests of certificates for methods whose servers or clients keep a memory, from a checkpoint on.
+
+They concern the linear maps of rounds, real training, which must keep its distance from the fit, and the need for every
+hypothesis.
+"""
 
 import numpy as np
 import pytest
@@ -20,7 +24,7 @@ def small(seed, distance=1e-4):
 
 @pytest.mark.parametrize("kind", METHODS)
 def test_a_round_is_the_map_of_the_kernel_regime(kind):
-    """The round maps equal other code for the recursion: eigenvectors of the blocks, or the engine."""
+    """The maps of a round equal those of other code, which uses eigenvectors of the blocks or the training engine."""
     name, options = named(kind)
     rng = np.random.default_rng(3)
     features = rng.standard_normal((7, 9))
@@ -36,7 +40,7 @@ def test_a_round_is_the_map_of_the_kernel_regime(kind):
 @pytest.mark.parametrize("kind", METHODS)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_training_stays_in_its_ball_and_keeps_its_rate(kind, seed):
-    """In none of twenty-four problems does training leave the ball."""
+    """In none of twenty-four problems does training get farther from the fit than the certificate says."""
     name, options = named(kind)
     problem, weights = small(seed)
     setup = Setup(eta_local=0.3, local_steps=3)
@@ -60,7 +64,10 @@ def test_training_stays_in_its_ball_and_keeps_its_rate(kind, seed):
 
 @pytest.mark.parametrize("kind", ["fedavgm", "fedavgm, Nesterov", "scaffold", "scaffold, option I", "feddyn"])
 def test_a_memory_from_before_is_followed(kind):
-    """A memory that is larger than the residual first moves models farther away than an empty memory."""
+    """A certificate with a memory from earlier rounds holds.
+
+    The memory is larger than the residual, so that it first moves models farther away than an empty memory would.
+    """
     name, options = named(kind)
     problem, weights = small(1, distance=1e-5)
     setup = Setup(eta_local=0.3, local_steps=3)
@@ -79,7 +86,8 @@ def test_a_memory_from_before_is_followed(kind):
     assert any("the memory that was given" in condition for condition in certificate.conditions())
     assert any("no memory" in condition for condition in empty.conditions())
     larger = certify_method(problem, weights, setup, name, options, remembered=1e4 * kept)
-    assert not larger.certified and larger.needed_residual is None  # a smaller residual does not shrink the memory
+    # A smaller residual does not shrink the memory, so none would help.
+    assert not larger.certified and larger.needed_residual is None
     with pytest.raises(ValueError, match="remembered has shape"):
         certify_method(problem, weights, setup, name, options, remembered=kept[:2])
     with pytest.raises(ValueError, match="fedavg remembers nothing"):
@@ -87,7 +95,11 @@ def test_a_memory_from_before_is_followed(kind):
 
 
 def test_the_memory_is_needed():
-    """FedAvg's norm, without momentum, contracts for steps at which heavy ball does not, and the other way round."""
+    """Each of the two methods certifies step sizes at which the other does not, so the memory matters.
+
+    Without momentum, FedAvg contracts for some steps at which heavy ball or Nesterov's momentum do not, and the other
+    way round.
+    """
     problem, weights = small(0)
     largest = float(np.linalg.eigvalsh(kernel_of(problem, weights))[-1])
     owner = np.zeros(4, int)
@@ -113,7 +125,10 @@ def kernel_of(problem, weights):
 
 
 def test_neurons_near_their_kinks_are_named_and_change_sides():
-    """The margins are needed: some networks with one pair near its kink change a pattern, and are refused."""
+    """The margins at kinks are needed.
+
+    Some networks with one pair near its kink change a pattern in training, and these networks are refused.
+    """
     problem, weights = small(1, distance=1e-3)
     setup, options = Setup(eta_local=0.3, local_steps=3), {"momentum": 0.9}
     point = certify_any_order(problem, weights).fitted_weights()
@@ -148,7 +163,9 @@ def test_neurons_near_their_kinks_are_named_and_change_sides():
 
 @pytest.mark.parametrize("kind", ["fedavgm", "scaffold"])
 def test_numbers_of_a_norm_are_upper_bounds_for_any_matrix(kind):
-    """The bounds hold for the exact quantities at random vectors, also for norms that nobody would choose."""
+    """The numbers of a norm are upper bounds of the exact quantities at random vectors, even for norms nobody would
+    choose.
+    """
     name, options = named(kind)
     rng = np.random.default_rng(5)
     features = rng.standard_normal((4, 6))
@@ -174,7 +191,7 @@ def test_numbers_of_a_norm_are_upper_bounds_for_any_matrix(kind):
 
 
 def test_nothing_rests_on_inverses_of_float64(monkeypatch):
-    """With inverses that are wrong by a factor and noise, bounds are wider, and no number is too small."""
+    """If float64 inverses are wrong by a factor and noise, bounds get wider, and no number gets too small."""
     rng = np.random.default_rng(6)
     features = rng.standard_normal((4, 6))
     kernel, residual = features @ features.T / 6, rng.standard_normal(4)
@@ -201,10 +218,11 @@ def test_nothing_rests_on_inverses_of_float64(monkeypatch):
 
 
 def test_clients_that_overshoot_are_in_the_ball():
-    """Local steps of 2.2 / kernel swing ever wider while the server converges: only clients' models get farther from
-    W* than |W0 - W*|.
+    """If clients overshoot while the server converges, the certificate covers the clients' models.
 
-    The last of three local models is farthest, but the certificate claims only its distance: its patterns may change.
+    Local steps of 2.2 / kernel oscillate with growing amplitude, so that only the clients' models get farther from W*
+    than |W0 - W*|. The last of three local models is farthest. The certificate only claims its distance, because its
+    patterns may change.
     """
     problem, weights = fitted(3, n=1, d=4, width=40, clients=1, distance=1e-3)
     setup, options = Setup(eta_local=2.2 / kernel_of(problem, weights).item(), local_steps=3), {"server_rate": 0.3}
@@ -222,7 +240,7 @@ def test_clients_that_overshoot_are_in_the_ball():
     r = int(push.argmin())
 
     def beside(far):
-        """The network and labels at which w*_r.x is `far` times the push."""
+        """Returns the network and labels for which w*_r.x is `far` times the push, and the run after one round."""
         w = weights.hidden.copy()
         w[r] -= (w[r] @ x + (1 + far) * push[r]) / (x @ x) * x
         moved = Weights(w, weights.signs)
@@ -232,12 +250,14 @@ def test_clients_that_overshoot_are_in_the_ball():
         run.round()
         return near, moved, run
 
-    near, moved, run = beside(1.1)  # neuron r is active here, at W* and every server model, not after one local step
+    # Neuron r is active at the start, at W* and at every server model, but not after one local step.
+    near, moved, run = beside(1.1)
     assert certify_any_order(near, moved).certified
     refused = certify_method(near, moved, setup, "fedavg", options)
     assert not refused.certified and f"({r}, 0)" in refused.why
     assert not run.frozen and run.at[r] @ x > 0
-    near, moved, run = beside(1.6)  # neuron r is inactive after three local steps, where no gradient is taken
+    # Neuron r is inactive after three local steps, at a model where no gradient is taken.
+    near, moved, run = beside(1.6)
     again = certify_method(near, moved, setup, "fedavg", options)
     assert again.certified and run.models[-2][r] @ x < 0 and run.frozen
     assert again.radius == pytest.approx(certificate.radius, rel=1e-6)

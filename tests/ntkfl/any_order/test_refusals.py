@@ -1,4 +1,4 @@
-"""Networks that cannot be certified, and wrong input: each refusal says why."""
+"""Tests of networks that cannot be certified and of wrong input: each refusal says why."""
 
 from fractions import Fraction
 
@@ -39,7 +39,10 @@ def test_one_input_with_two_labels_is_named():
 
 
 def test_labels_that_a_bias_has_rounded_are_told_as_known_or_refused():
-    """A label less the bias .1 is no float64: the residual is still enclosed, and no sample counts as a multiple."""
+    """If labels less the output's bias are rounded, the rounding is part of the residual's error.
+
+    A label less the bias .1 is no float64. No sample then counts as a multiple of another.
+    """
     problem, weights = fitted(0, n=4, distance=1e-4)
     network = TwoLayer(weights.hidden, weights.signs / np.sqrt(len(weights.hidden)))
     whole = certify_any_order(problem, network)
@@ -71,7 +74,10 @@ def test_labels_that_a_bias_has_rounded_are_told_as_known_or_refused():
 
 @pytest.mark.parametrize("fraction", [3.0, -1 / 3])
 def test_dependent_samples_are_named(fraction):
-    """Sample 3 is 3 or -1/3 times sample 1: the active neurons are those of sample 1, or all the others."""
+    """Samples that depend on each other are named.
+
+    Sample 3 is 3 times or -1/3 times sample 1. Its active neurons are those of sample 1, or all the others.
+    """
     problem, weights = fitted(0, n=4, distance=1e-4)
     x = problem.x.copy()
     x[3] = fraction * x[1]
@@ -79,13 +85,13 @@ def test_dependent_samples_are_named(fraction):
     if fraction > 0:
         assert not certificate.certified and "samples 1, 3 depend on each other" in certificate.why, certificate.why
     else:
-        assert certificate.certified  # sample 3 activates the neurons that sample 1 does not
+        assert certificate.certified  # Sample 3 activates the neurons that sample 1 does not.
 
 
 def test_neurons_with_more_kinks_than_features_are_named():
     problem, weights = fitted(0, n=4, d=2, distance=1e-6)
     hidden = weights.hidden.copy()
-    hidden[5] = 0  # neuron 5 is on the kinks of all four samples
+    hidden[5] = 0  # Neuron 5 is on the kinks of all four samples.
     weights = Weights(hidden, weights.signs)
     certificate = certify_any_order(problem, weights)
     assert not certificate.certified and "(5, " in certificate.why and "full row rank" in certificate.why
@@ -123,7 +129,10 @@ def test_memory_without_end_is_memory():
 
 
 def test_an_infinite_distance_never_certifies(monkeypatch):
-    """Where no pair is off A the least margin is infinite, and the rest of the reach is a NaN."""
+    """An infinite distance never certifies.
+
+    If no pair is outside A, the least margin is infinite, and subtracting the distance gives a NaN.
+    """
     honest = ConstraintRows.nearest
 
     def far(self, scale=1.0):
@@ -138,7 +147,10 @@ def test_an_infinite_distance_never_certifies(monkeypatch):
 
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_a_search_without_end_keeps_the_last_a_that_was_solved(rounds, monkeypatch):
-    """A and W* belong together, also if the next A, whose system is not solved, has dependent rows."""
+    """If the search for held pairs does not end, the last set A whose system was solved is kept.
+
+    A and W* then belong together, even if the next A, whose system is not solved, has dependent rows.
+    """
     monkeypatch.setattr(held_pairs, "ROUNDS", rounds)
     seen = 0
     for seed in range(12):
@@ -175,7 +187,10 @@ def test_a_limit_on_held_pairs_is_kept():
 
 @pytest.mark.parametrize("most_held", [-1, 2.5, True, np.nan])
 def test_a_limit_that_is_no_number_of_pairs_is_refused(most_held):
-    """With -1 an earlier version checked no pair, and certified every network with independent rows."""
+    """A negative or fractional limit is refused.
+
+    With -1 an earlier version checked no pair, and certified every network with independent rows.
+    """
     with pytest.raises(ValueError, match=r"most_held is .*; it must be an integer, 0 or more"):
         certify_any_order(*fitted(3, n=4, d=5, width=64, distance=1.0), most_held=most_held)
 
@@ -247,7 +262,9 @@ DOORS = {
 
 @pytest.mark.parametrize("door", DOORS)
 def test_what_is_no_problem_and_no_setup_is_refused_by_its_type(door):
-    """An array in place of a Problem once ended in an AttributeError."""
+    """Wrong types are refused with the type that is needed; an array in place of a Problem once ended in an
+    AttributeError.
+    """
     problem, weights = fitted(0)
     network, setup = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 1)).double(), Setup(width=36)
     for wrong, words in (

@@ -1,4 +1,7 @@
-"""A thousand ways to tamper with an export: each is refused in a line, soon, and nothing in the folder is executed."""
+"""Tests of a thousand ways to tamper with an export: each is refused in one line and soon.
+
+Nothing in the folder is executed.
+"""
 
 import hashlib
 import json
@@ -32,7 +35,7 @@ BYTES = {
 
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory):
-    """Two exports of other networks, with a held pair, two clients or more, and two outputs."""
+    """Returns two exports of different networks, with a held pair, two or more clients, and two outputs."""
     folders = []
     for seed in (22, 2):
         problem, weights = fitted(seed, distance=1e-3, width=64, outputs=2, unit=False)
@@ -44,7 +47,7 @@ def exports(tmp_path_factory):
 
 
 def with_bytes(folder, name, raw, checksum=False):
-    """Write a file of a folder anew, and the file's checksum if wanted."""
+    """Writes a file of a folder anew, and renews the file's checksum if wanted."""
     (folder / name).write_bytes(raw)
     if checksum:
         with_json(folder, lambda content: content["sha256"].update({Path(name).stem: hashlib.sha256(raw).hexdigest()}))
@@ -57,12 +60,12 @@ def with_json(folder, edit):
 
 
 def _dumped(content):
-    """JSON text; integers may be longer than Python prints by default."""
+    """Returns JSON text, in which integers may be longer than Python prints by default."""
     return json.dumps(content).replace('"HUGE"', "9" * 5000)
 
 
 def leaves(content, path=()):
-    """The places of all values in JSON."""
+    """Yields the places of all values in JSON."""
     items = content.items() if isinstance(content, dict) else enumerate(content)
     for key, value in items:
         yield (*path, key)
@@ -77,17 +80,18 @@ def at(content, path):
 
 
 def ways(folders):
-    """Named changes of a copy of the first folder, more than a thousand."""
+    """Yields more than a thousand named changes of a copy of the first folder."""
     first, other = folders
     rng = np.random.default_rng(0)
     raws = {name: (first / f"{name}.f64").read_bytes() for name in ARRAYS}
-    for k in range(500):  # a flipped bit, the checksum left as it is
+    for k in range(500):  # A flipped bit, with the old checksum.
         name = ARRAYS[k % len(ARRAYS)]
         place, bit = rng.integers(len(raws[name])), int(rng.integers(8))
         raw = bytearray(raws[name])
         raw[place] ^= 1 << bit
         yield f"bit {bit} of byte {place} of {name}", lambda f, n=name, r=bytes(raw): with_bytes(f, f"{n}.f64", r)
-    for name in ARRAYS:  # an array cut off, lengthened, with infinities or NaN, or of the other network
+    # An array that is cut off or lengthened, has infinities or NaN, or belongs to the other network.
+    for name in ARRAYS:
         raw = raws[name]
         bad = {f"{name} {k} bytes short": raw[:-k] for k in (1, 8, len(raw))} | {f"{name} longer": raw + bytes(8)}
         for value in (np.nan, np.inf, -np.inf):
@@ -99,13 +103,13 @@ def ways(folders):
         for what, content in bad.items():
             yield what, lambda f, n=name, r=content: with_bytes(f, f"{n}.f64", r, checksum=True)
     y = np.frombuffer(raws["y"], "<f8")
-    for k in range(len(y)):  # a label, with its checksum
+    for k in range(len(y)):  # A changed label, with its new checksum.
         for factor in (-1, 1.5, 1e300):
             values = y.copy()
             values[k] *= factor
             tampered = values.tobytes()
             yield f"label {k} times {factor}", lambda f, r=tampered: with_bytes(f, "y.f64", r, checksum=True)
-    for name in ("hidden", "solution", "inverse_root"):  # an exponent or a sign, with its checksum
+    for name in ("hidden", "solution", "inverse_root"):  # A changed exponent or sign, with its new checksum.
         for k in range(60):
             values = np.frombuffer(raws[name], "<f8").copy()
             largest = np.argsort(-abs(values))[k % min(len(values), 20)]
@@ -114,7 +118,7 @@ def ways(folders):
             what = f"{name} {largest}, {k}"
             yield what, lambda f, n=name, r=tampered: with_bytes(f, f"{n}.f64", r, checksum=True)
     content = json.loads((first / "certificate.json").read_text())
-    for path in leaves(content):  # every value of the JSON: removed, or of another kind
+    for path in leaves(content):  # Every value of the JSON, removed or replaced by another type.
         replaced = (None, "HUGE", -1, [], {}, "z", 1e308, [[[]]])
         for value in replaced:
 
@@ -133,7 +137,10 @@ def ways(folders):
 
 @pytest.mark.slow
 def test_every_tampered_export_is_refused_in_a_line_within_time_and_memory(exports, tmp_path, capsys):
-    """Any witness Y that meets the inequalities is a proof: only folders with another Y and the same answer pass."""
+    """Every tampered export is refused in a line, within time and memory.
+
+    Only folders with another witness Y and the same answer pass, because any Y that meets the inequalities is a proof.
+    """
     begun = time.process_time()
     assert ntkfl_check.main([str(exports[0])]) == 0
     untouched = time.process_time() - begun

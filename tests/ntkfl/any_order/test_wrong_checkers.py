@@ -1,4 +1,7 @@
-"""Checkers made wrong on purpose: each certifies something that balls refute, so every part is needed."""
+"""Tests of certificates by checkers that are made wrong on purpose, in the notation of docs/proofs/any_order.md.
+
+Each wrong checker certifies something that ball arithmetic refutes, so every part of the checker is needed.
+"""
 
 from dataclasses import replace
 
@@ -15,7 +18,7 @@ from ntkfl.balls import precision
 
 
 def is_false(problem, weights, certificate):
-    """Whether balls refute a number of the certificate."""
+    """Says whether ball arithmetic refutes a number of the certificate."""
     again = exact(problem, weights, certificate.held)
     with precision(300):
         if not (
@@ -42,7 +45,7 @@ def half(estimate):
 
 
 def no_projection(monkeypatch):
-    """kappa is taken as 0, as if W stayed at W*."""
+    """Takes kappa as 0, as if W stayed at W*."""
     monkeypatch.setattr(
         ConstraintRows,
         "projections",
@@ -73,12 +76,12 @@ def flipped_on_a(rows, value, error):
 
 
 def active_on_a(monkeypatch):
-    """The patterns s_ri on A stay: the row of sample i contains a neuron that is held at the sample's kink."""
+    """Keeps the patterns s_ri on A, so that the row of sample i contains neurons that are held at the sample's kink."""
     monkeypatch.setattr(ConstraintRows, "patterns", lambda self, neurons: self.neuron_pass.patterns(neurons))
 
 
 def near_pairs_of_a_smaller_reach(monkeypatch, honest=held_pairs.near_pairs):
-    """Pairs are checked within D / 100 of their kinks instead of 8 D."""
+    """Checks pairs within D / 100 of their kinks instead of 8 D."""
     monkeypatch.setattr(held_pairs, "near_pairs", lambda rows, reach, most: honest(rows, reach / 800, most))
 
 
@@ -93,7 +96,10 @@ MUTANTS = {
 
 
 def planted(seed):
-    """Networks near the edge of the condition, neurons beside kinks: most certify with pairs held."""
+    """Returns a problem and a network near the limit of the condition, with neurons close to kinks.
+
+    Most such networks certify with held pairs.
+    """
     return fitted(seed, n=4, d=5, width=64, distance=2e-2)
 
 
@@ -113,7 +119,7 @@ def test_a_wrong_checker_certifies_something_false(name, monkeypatch):
 
 
 def rough_solutions(monkeypatch, honest=lapack.solved):
-    """A solver that is right to three digits only: the slack must cover its residual."""
+    """Installs a solver that is right to three digits only; the slack must cover its error."""
     rng = np.random.default_rng(0)
 
     def rough(factor, b):
@@ -148,7 +154,7 @@ def test_without_the_slack_a_rough_solver_is_believed(monkeypatch):
 
 @pytest.mark.parametrize("poison", ["slack", "solution", "distance"])
 def test_nan_is_never_certified(poison, monkeypatch):
-    """A NaN once passed as certified: every comparison is written so that a NaN fails it."""
+    """A NaN is never certified: every comparison is written so that a NaN fails it, since a NaN once passed."""
     problem, weights = planted(next(s for s in range(25) if certify_any_order(*planted(s)).certified))
 
     def poisoned(nearest):
@@ -166,7 +172,10 @@ def test_nan_is_never_certified(poison, monkeypatch):
 
 
 def test_networks_that_miss_the_condition_leave():
-    """Without the condition |W - W*| grows in some order, for the W* of the initial patterns and an empty A."""
+    """Networks that miss the condition may move away: |W - W*| grows in some order.
+
+    W* belongs to the initial patterns and an empty set A of held pairs.
+    """
     left = 0
     for seed in range(12):
         problem, weights = fitted(seed, n=4, d=5, width=16, distance=1.0)
@@ -180,7 +189,10 @@ def test_networks_that_miss_the_condition_leave():
 
 @pytest.mark.parametrize(("share", "diverges"), [(0.99, False), (1.05, True)])
 def test_steps_beyond_the_limit_diverge(share, diverges):
-    """Steps on all samples at share * 2 / |J J'|: five percent beyond the limit a certified network is lost."""
+    """At five percent beyond the step limit the distance of a certified network grows.
+
+    The steps are on all samples and have the size share * 2 / |J J'|.
+    """
     problem, weights = planted(next(s for s in range(25) if certify_any_order(*planted(s)).certified))
     certificate = certify_any_order(problem, weights)
     network, everything = Network(problem, weights), np.arange(problem.n)

@@ -127,7 +127,7 @@ class Scaffold(Server):
         return local
 
     def length(self, client):
-        """The rate times the sum over the steps k of 1 + m + ... + m^(k-1)."""
+        """Returns the rate times the sum over the steps k of 1 + m + ... + m^(k-1)."""
         m = self.case.momentum
         steps = len(self.case.batches(self.number, client))
         return self.case.rates[self.number] * sum(m**j for k in range(steps) for j in range(k + 1))
@@ -167,7 +167,7 @@ class Nova(Server):
         return add(self.model, add(local, self.model, -1.0), 1 / self.walked(client))
 
     def walked(self, client):
-        """The distance that a client moves under a constant gradient of 1, divided by the rate."""
+        """Returns the distance that a client moves under a constant gradient of 1, divided by the rate."""
         place, speed = 0.0, 0.0
         for _ in self.case.batches(self.number, client):
             speed = self.case.momentum * speed + 1 - self.case.rates[self.number] * self.mu * place
@@ -197,7 +197,7 @@ class Adagrad(Server):
 
 
 class Outer(Server):
-    """DiLoCo with the steps of torch's SGD(nesterov=True) on the difference of the model and the workers' mean."""
+    """DiLoCo; the server steps as torch's SGD(nesterov=True) on the difference of the model and the workers' mean."""
 
     def __init__(self, case):
         super().__init__(case)
@@ -215,7 +215,7 @@ class Outer(Server):
 
 
 class OuterAdamW(Outer):
-    """The inner steps are AdamW's as torch writes them, one optimizer a worker."""
+    """DiLoCo with AdamW's inner steps as torch writes them, one optimizer for each worker."""
 
     def __init__(self, case):
         super().__init__(case)
@@ -240,7 +240,7 @@ class OuterAdamW(Outer):
 
 
 class Private(Server):
-    """DP-FedAvg; the sum of the clipped updates gets its noise and is divided by q W."""
+    """DP-FedAvg; noise is added to the sum of the clipped updates, which is then divided by q W."""
 
     def round(self, number):
         self.number, self.cohort = number, self.case.cohort(number)
@@ -266,7 +266,7 @@ class Sum(Server):
 
 
 class Ties(Server):
-    """TIES merging, coordinate by coordinate, in plain numbers."""
+    """TIES merging, computed coordinate by coordinate in plain numbers."""
 
     def round(self, number):
         self.number, self.cohort = number, self.case.cohort(number)
@@ -289,7 +289,7 @@ class Ties(Server):
 
 
 class Adapters(Server):
-    """Federated LoRA: the mean of the factors, which is FedIT."""
+    """Federated LoRA that averages the factors, which is FedIT."""
 
     def result(self):
         return {"weight": self.model["base.weight"] + self.model["lora_B"] @ self.model["lora_A"]}
@@ -325,7 +325,10 @@ class Stacked(Adapters):
 
 class Projected(Adapters):
     def merge(self, means):
-        """The leading singular vectors of the mean product, from the eigenvectors of its Gram matrix."""
+        """Replaces the factors by the leading singular vectors of the mean product.
+
+        They are computed from the eigenvectors of the product's Gram matrix.
+        """
         product, rank = self.product(), len(self.model["lora_A"])
         values, vectors = np.linalg.eigh(product.T @ product)
         keep = vectors[:, np.argsort(values)[::-1][:rank]]

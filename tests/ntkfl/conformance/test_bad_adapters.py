@@ -1,4 +1,6 @@
-"""Adapters that crash, hang or return wrong values: a line each, and the other cases go on."""
+"""Tests of adapters that crash, hang or return wrong values: each fault gives one line, and the other cases
+continue.
+"""
 
 import sys
 from pathlib import Path
@@ -88,19 +90,19 @@ BAD = {
 
 METHODS = "fedavg", "fedgma", "fednova", "fedprox", "fl-ntk", "scaffold"
 PLACES = [kit.case.name for kit in cases(METHODS) if kit.case.document["model"] == "logistic"]
-AT = dict(zip(BAD, PLACES, strict=False))  # each kind of fault has a case of its own
+AT = dict(zip(BAD, PLACES, strict=False))  # Each kind of fault has a case of its own.
 
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory):
-    """The verdicts on one adapter that is bad in every way, in each case in another way."""
+    """Returns the verdicts on one adapter that is bad in every way, in each case in another way."""
     folder = tmp_path_factory.mktemp("bad")
     bad = "".join(f"\n    if case.name == {AT[kind]!r}:\n        {line}" for kind, (line, _) in BAD.items())
     (folder / "adapter.py").write_text(
         f"{GOOD}\ndef run(case):\n    print('rubbish on stdout'){bad}\n    return good(case)\n"
     )
     judgements = conformance(folder / "adapter.py", METHODS, limit=3).methods
-    assert [path.name for path in folder.iterdir()] == ["adapter.py"]  # nothing written, nothing unpickled
+    assert [path.name for path in folder.iterdir()] == ["adapter.py"]  # Nothing was written, and nothing was unpickled.
     return judgements
 
 
@@ -130,7 +132,7 @@ def test_what_hangs_again_and_again_is_not_waited_for(tmp_path):
 def test_its_children_end_with_it(tmp_path, monkeypatch):
     monkeypatch.setattr(kit, "HANGS", 1)
     file = tmp_path / "adapter.py"
-    file.write_text(  # the child process starts before the case, so that the case's time limit may be short
+    file.write_text(  # The child process starts before the case, so that the case's time limit may be short.
         "import subprocess, sys, time\n\nchild = subprocess.Popen([sys.executable, '-c', 'import time; "
         f"time.sleep(1000)'])\nwith open({str(tmp_path / 'pid')!r}, 'w') as file:\n    file.write(str(child.pid))\n\n"
         "def run(case):\n    time.sleep(1000)\n"

@@ -1,4 +1,7 @@
-"""The kit's cases: their content, and the agreement of engine, plain loop and limit on them."""
+"""Tests of the cases by which `ntkfl conform` tests implementations: training engine, plain loop and limit agree.
+
+The content of the cases is tested too.
+"""
 
 import json
 from dataclasses import replace
@@ -17,13 +20,17 @@ from ntkfl.training import LocalWork
 from ntkfl.training.methods import catalogue
 
 KIT = cases()
-LOOPED = {case: replace(case, equals=None) for case in KIT}  # expected values come from the method's own loop
+# Without `equals`, a case's expected values come from the plain loop of its own method.
+LOOPED = {case: replace(case, equals=None) for case in KIT}
 FORM = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
 each_case = pytest.mark.parametrize("case", KIT, ids=lambda case: case.case.name)
 
 
 def slow_if(case):
-    """The torch loops take longest: quick tests run these loops on limits and on the harder of two settings."""
+    """Marks the easier of two settings as slow.
+
+    The torch loops take longest, so quick tests run them on limits and on the harder setting only.
+    """
     return pytest.mark.slow if case.case.name.endswith("network-plain") else ()
 
 
@@ -48,7 +55,7 @@ def test_every_method_has_cases_and_names_are_unique():
 
 
 def test_an_adapter_answers_a_case_of_ones_own():
-    """The case is that of the page on conformance; the adapter is our module of plain loops."""
+    """An adapter, here our module of plain loops, answers the case from the page on conformance."""
     samples = np.array([[1.0], [2.0]]), np.array([1.0, -2.0]), np.array([0, 1])
     setting = plan.Setting(plan.DrawnData("line"), 0.05, LocalWork(batch_size=None, steps=5))
     case = KitCase(plan.case("scaffold", {"option": "I"}, setting, 20, data=(samples, {"w": np.zeros(1)})))
@@ -107,7 +114,7 @@ def test_a_limit_is_what_it_says_computed_without_the_method(case):
 
 @pytest.mark.parametrize(
     "method", [m for m in methods() if m not in ("fedavg", "fedit")]
-)  # FedIT is FedAvg of the factors
+)  # FedIT is left out too, because it is FedAvg of the factors.
 def test_fed_avg_is_not_taken_for_another_method(method):
     own = [case for case in KIT if case.case.method == method]
     assert any(first_difference(trajectory(kit.case, kit_cases.fed_avg), kit.expected, allowed(kit, "float32"))
@@ -120,7 +127,7 @@ def test_every_limit_has_methods_that_exist():
 
 @pytest.mark.parametrize("case", [k for k in KIT if k.case.method in loops.LOOPS], ids=lambda case: case.case.name)
 def test_the_trajectory_is_that_of_extended_precision(case):
-    """The reference's own rounding is far below the tolerance."""
+    """The rounding of the plain loop is far below the tolerance."""
     extended = trajectory(case.case.cast(np.longdouble), loops.run)
     for name in case.case.results:
         assert extended[name].dtype == np.longdouble
@@ -130,7 +137,10 @@ def test_the_trajectory_is_that_of_extended_precision(case):
 
 @pytest.mark.parametrize("kit", [k for k in KIT if k.case.method == "diloco-adamw"], ids=lambda k: k.case.name)
 def test_diloco_is_torchs_adam_w_within_torchs_sgd_with_nesterov(kit):
-    """DiLoCo written with torch: each worker keeps its AdamW, and the difference is the outer gradient."""
+    """The case agrees with DiLoCo written with torch.
+
+    Each worker keeps its AdamW, and the difference of the model and the workers' mean is the outer gradient.
+    """
     case, given = kit.case, kit.case.options
     w = torch.nn.Parameter(torch.tensor(case.start))
     nesterov = given["momentum"] > 0

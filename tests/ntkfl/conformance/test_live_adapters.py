@@ -1,4 +1,7 @@
-"""Adapters that yield their live state after every round: the state is copied at once, or an error says what to do."""
+"""Tests of adapters that yield the same state object after every round and change it later.
+
+The state is copied at once, or an error says what to do.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Faults planted in an implementation that does not use the plain loops: each is detected and named."""
+"""Tests of faults that are planted in an implementation of its own, which does not use our plain loops.
+
+Each fault is detected and named.
+"""
 
 from functools import cache
 from pathlib import Path
@@ -13,7 +16,7 @@ from ntkfl.conformance.kit_cases import trajectory
 
 OWN = Path(__file__).with_name("own_methods.py")
 OWN_PULL = "return self.alpha * (local[name] - self.model[name]) - self.dual[client][name]"
-RELEASED_PULL = (  # FedGuCci's released code: the norm of all parameters together, not squared
+RELEASED_PULL = (  # FedGuCci's released code has the norm of all parameters together, not squared.
     "far = np.linalg.norm(self.case.flat(local) - self.case.flat(self.model)) or 1.0\n"
     "        return self.alpha / 2 * (local[name] - self.model[name]) / far - self.dual[client][name]"
 )
@@ -30,7 +33,7 @@ CLIPPED_MEAN = (
     "        self.model = add(self.model, mean, min(1.0, self.bound / length) if length > 0 else 1.0)\n"
     "        {after}\n"
 )
-# method, the lines that change, their replacement, the variant's name
+# A row has the method, the lines that change, their replacement and the name of the variant.
 PLANTED = [
     ("fedavg", "return self.case.sizes[client]", "return 1", "uniform-weights"),
     ("fedavg", "total = sum(self.count(client) for client in self.cohort)", "total = sum(self.case.sizes)",
@@ -210,7 +213,7 @@ def kit(method):
 
 
 def answer(run, case):
-    """The answer that the driver would get, computed in this process."""
+    """Returns the answer that the driver would get, computed in this process."""
     try:
         values = trajectory(case, run)
     except NotImplementedError as error:
@@ -222,7 +225,8 @@ def answer(run, case):
     "method, old, new, name",
     [
         pytest.param(*row, id=f"{row[0]}-{row[-1]}", marks=pytest.mark.slow if before and before[0] == row[0] else ())
-        for before, row in zip([None, *PLANTED], PLANTED, strict=False)  # the first fault of each method is quick
+        # The first fault of each method is tested quickly; the others are slow.
+        for before, row in zip([None, *PLANTED], PLANTED, strict=False)
     ],
 )
 def test_a_planted_fault_is_named(method, old, new, name):
@@ -249,7 +253,7 @@ def test_two_faults_at_once_are_named_together():
     ]
 
 
-@pytest.mark.slow  # all pairs of variants
+@pytest.mark.slow  # slow, because it tries all pairs of variants
 def test_feddyn_as_fedguccis_authors_released_it_is_two_known_variants():
     text = OWN.read_text().replace(OWN_PULL, RELEASED_PULL)
     text = text.replace("-self.alpha * len(self.cohort) / self.case.population", "-self.alpha")

@@ -1,4 +1,7 @@
-"""Every known variant changes its method on the cases, and no two variants have the same results."""
+"""Tests of the known variants of methods, such as a missing weight.
+
+Every variant changes its method's results on the cases, and no two variants have the same results.
+"""
 
 from itertools import combinations
 
@@ -9,14 +12,18 @@ from ntkfl.conformance import Variant, cases, methods, split_loops, variants_of
 from ntkfl.conformance.comparing import allowed
 from ntkfl.conformance.variants import catalogue, followed
 
-OF_CLIENTS = ("client_models", "client_heads")  # states of the clients: some variants change nothing else
+# The states of the clients are compared as well, because some variants change nothing else.
+OF_CLIENTS = ("client_models", "client_heads")
 each_method = pytest.mark.parametrize(
     "method", [pytest.param(m, marks=pytest.mark.slow) if m in split_loops.LOOPS else m for m in methods()]
 )
 
 
 def path(case, changed):
-    """The values of the plain loop with these variants after every round: (rounds, P), infinite where it fails."""
+    """Returns the values of the plain loop with these variants after every round, (rounds, P).
+
+    The values are infinite from the round on in which the loop fails.
+    """
     kept = list(followed(case, *changed))
     names = (*case.results, *(name for name in OF_CLIENTS if name in kept[0]))
     numbers = [np.concatenate([state[name].ravel() for name in names]) for state in kept]
@@ -26,7 +33,7 @@ def path(case, changed):
 
 
 def apart(first, second, case, precision):
-    """Whether two results differ on the case by more than the precision of either allows."""
+    """Says whether two results differ on the case by more than the precision of either allows."""
     with np.errstate(invalid="ignore"):
         return not (np.abs(first - second).max(axis=1) <= 2 * allowed(case, precision)).all()
 
@@ -36,7 +43,7 @@ def test_every_two_variants_and_the_method_are_held_apart(method):
     every = {"": (), **{variant.name: (variant,) for variant in variants_of(method)}}
     assert len(every) > 6
     alike = {(*pair, precision) for pair in combinations(every, 2) for precision in ("float64", "float32")}
-    # most variants differ on the largest case, the first
+    # The largest case comes first, because most variants differ on it.
     for kit in sorted(cases([method]), key=lambda kit: -kit.case.start.size):
         paths = {name: path(kit.case, every[name]) for name in {name for *pair, _ in alike for name in pair}}
         alike = {(a, b, precision) for a, b, precision in alike if not apart(paths[a], paths[b], kit, precision)}

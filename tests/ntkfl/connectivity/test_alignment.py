@@ -1,4 +1,7 @@
-"""Alignments: the function stays, no permutation is nearer, groups are consistent; the smallest barrier."""
+"""Tests of the alignment of two-layer networks: the function stays, and no permutation of the units is nearer.
+
+Groups are aligned consistently. The search for the smallest barrier is tested too.
+"""
 
 from itertools import permutations
 
@@ -56,7 +59,8 @@ def test_a_permuted_copy_is_put_back_bit_for_bit(seed, by, scale):
     moved = permuted(first, np.random.default_rng(seed).permutation(8))
     aligned = align(first, moved, by, inputs(by, n=40)).aligned
     seen = (unit_rows(first, by, inputs(by, n=40)).value > 0).any(axis=1) if by != "weights" else np.full(8, True)
-    np.testing.assert_array_equal(aligned.hidden[seen], first.hidden[seen])  # a dead unit may take any place
+    # A unit that is never active may take any place.
+    np.testing.assert_array_equal(aligned.hidden[seen], first.hidden[seen])
 
 
 def test_nothing_is_moved_without_a_gain_and_ties_are_always_broken_alike():
@@ -83,7 +87,7 @@ def test_a_group_is_aligned_consistently_and_no_farther_apart(seed, by, members)
     for alignment, given_network in zip(alignments, networks, strict=True):
         np.testing.assert_array_equal(alignment.aligned.hidden, given_network.hidden[alignment.permutation])
     again = align_group([alignment_of.aligned for alignment_of in alignments], by, inputs(by))
-    for alignment_of in again:  # a second `align_group` changes nothing
+    for alignment_of in again:  # A second `align_group` changes nothing.
         np.testing.assert_array_equal(alignment_of.permutation, np.arange(5))
 
 

@@ -1,4 +1,6 @@
-"""Checkpoints as people save them: the saved network is read, or the message names the file's contents."""
+"""Tests of checkpoints as people save them: the saved network is read, or the message names the contents of
+the file.
+"""
 
 import pickle
 import re
@@ -28,7 +30,7 @@ class Backwards(nn.Module):
 
 
 def assert_read(path, of):
-    """The network in the file has the outputs that torch's own module has."""
+    """Asserts that the network in the file has the outputs of torch's own module."""
     x = np.random.default_rng(1).normal(size=(20, of[0].in_features))
     with np.errstate(all="raise"):
         outputs = load_affine_network(path).with_unit().outputs(np.column_stack([x, np.ones(20)]))
@@ -60,7 +62,7 @@ SAVED = {
 
 
 def stepped(m):
-    """The state of an optimizer, which has moments of the shapes of the weights."""
+    """Returns the state of an optimizer, which has moments of the shapes of the weights."""
     adam = torch.optim.Adam(m.parameters())
     m(torch.ones(1, m[0].in_features, dtype=torch.float64)).sum().backward()
     adam.step()
@@ -70,7 +72,7 @@ def stepped(m):
 @pytest.mark.parametrize("sizes", [(3, 5, 2), (2, 4, 2), (3, 3, 3), (4, 5, 1)])
 @pytest.mark.parametrize("name", SAVED)
 def test_what_torch_saved_is_read(tmp_path, name, sizes):
-    """Torch's files are read even if the shapes alone would let either layer come first."""
+    """Torch's files are read, even if the shapes alone would allow either layer to come first."""
     of = module(*sizes)
     torch.save(SAVED[name](of), tmp_path / name)
     if name == "list.pt" and sizes == (3, 3, 3):
@@ -85,7 +87,7 @@ def flat(m):
 
 
 def as_keras(m):
-    """The arrays in the order of Keras: kernel (inputs, outputs), bias, kernel, bias."""
+    """Returns the arrays in the order of Keras: kernel (inputs, outputs), bias, kernel, bias."""
     return [value.T if value.ndim == 2 else value for value in flat(m)]
 
 
@@ -164,7 +166,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*quantiz.*")  # torch's own quantisation is deprecated
+@pytest.mark.filterwarnings("ignore:.*quantiz.*")  # Torch warns that its own quantisation is deprecated.
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_is_no_such_network_is_refused_and_named(tmp_path, kind):
     change, message = REFUSED[kind]
@@ -196,7 +198,7 @@ def test_nothing_is_unpickled_whatever_the_file_is_called(tmp_path, name):
 @given(st.permutations(["0.weight", "0.bias", "2.weight", "2.bias"]), st.integers(1, 3), st.integers(1, 3))
 @settings(deadline=None, max_examples=40)
 def test_names_of_torch_are_read_in_any_order_or_refused(names, features, outputs):
-    """No order of the names gives another network."""
+    """Torch's names are read in any order or refused; no order gives another network."""
     state = {name: value.numpy() for name, value in module(features, 4, outputs).state_dict().items()}
     expected = two_layers(state, "it", ordered=True)
     try:

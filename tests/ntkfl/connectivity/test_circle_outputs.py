@@ -1,4 +1,7 @@
-"""Networks on the circle and clients trained apart, against direct evaluation, a fine grid and Algorithm 1."""
+"""Tests of networks whose inputs lie on a circle, and of clients that are trained apart.
+
+They are compared with direct evaluation, a fine grid, and Algorithm 1.
+"""
 
 import numpy as np
 import pytest
@@ -29,7 +32,10 @@ def test_outputs_are_those_of_the_networks(networks):
 
 
 def test_means_are_integrals_over_the_circle(networks):
-    """E relu(w.x) = |w| / pi and E relu(u.x) relu(v.x) = |u||v| (sin + (pi - angle) cos) / (4 pi) on the circle."""
+    """Means are integrals over the circle.
+
+    There E relu(w.x) = |w| / pi, and E relu(u.x) relu(v.x) = |u||v| (sin + (pi - angle) cos) / (4 pi).
+    """
     models, signs = networks
     circle = circle_outputs(models, signs)
     lengths = np.linalg.norm(models, axis=2)

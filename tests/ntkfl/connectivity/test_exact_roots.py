@@ -1,4 +1,4 @@
-"""Fractions between roots of quadratics."""
+"""Tests of fractions that lie between roots of quadratic polynomials."""
 
 from fractions import Fraction
 

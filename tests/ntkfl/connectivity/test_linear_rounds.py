@@ -1,4 +1,7 @@
-"""FedGuCci on a linear model: its equivalence to rescaled FedAvg in rationals, and the integral in its gradient."""
+"""Tests of FedGuCci on a linear model: in rationals it equals FedAvg with other rates.
+
+The integral in its gradient is tested too.
+"""
 
 import numpy as np
 import pytest
@@ -92,7 +95,7 @@ def test_precisions_agree():
 def test_at_infinite_width_it_is_the_kernel_regime_of_the_equivalent_setup():
     problem = data.sphere(8, 4, seed=3, clients=2)
     setup, beta = Setup(eta_local=0.3, eta_global=0.8, local_steps=3, rounds=6), 1.5
-    factor = np.linalg.cholesky(gram.infinite(problem.x))  # features whose kernel is the infinite-width one
+    factor = np.linalg.cholesky(gram.infinite(problem.x))  # The features have the infinite-width kernel.
     setting = run(
         features=factor,
         labels=problem.y,
@@ -118,7 +121,7 @@ def test_a_converged_client_overshoots():
 
 
 def test_the_spread_between_clients_may_fall_while_every_client_moves_farther():
-    """Curvatures 1 and .1 with a common optimum: clients that nearly converge come closer to each other."""
+    """Two curvatures, 1 and .1, have a common optimum: clients that nearly converge come closer to each other."""
     setting = run(
         features=np.sqrt([[1.0], [0.1]]),
         labels=np.sqrt([1.0, 0.1]),

@@ -1,4 +1,4 @@
-"""The reference lists every name of `ntkfl.connectivity` that users need."""
+"""Tests that the reference lists every name of `ntkfl.connectivity` that users need."""
 
 import importlib
 import re

@@ -1,4 +1,7 @@
-"""Aligned torch modules and groups of them: functions stay, distances fall, permuted copies are restored."""
+"""Tests of aligned torch modules and groups of them: functions stay, and distances fall.
+
+Permuted copies are restored.
+"""
 
 from functools import partial
 from itertools import pairwise, permutations
@@ -22,7 +25,7 @@ from ntkfl.connectivity.units.torch_alignment import (
 from ntkfl.connectivity.units.walk import units_of
 
 seeds, rules = st.integers(0, 10**6), st.sampled_from(RULES)
-# models in which each layer reads one group of units
+# models in which each layer reads the units of one group only
 COUPLED_NOWHERE = ("batch norm", "depthwise", "layer norm of images")
 
 
@@ -62,14 +65,17 @@ def test_the_function_of_any_module_stays_and_the_cost_never_rises(seed, by, nam
     alignment = align_torch(first, second, X, by)
     np.testing.assert_allclose(alignment.aligned.outputs(X), second.outputs(X), rtol=1e-8, atol=1e-8)
     assert alignment.cost_after.lo <= alignment.cost_before.hi
-    if by == "weights":  # the distance is computed again from the two networks alone
+    if by == "weights":  # The distance is computed again from the two networks alone.
         for cost, other in ((alignment.cost_before, second), (alignment.cost_after, alignment.aligned)):
             far = np.sum((first.vector() - other.vector()) ** 2)
             assert abs(cost.value - far) <= cost.error + 1e-13 * far
 
 
 def layer_numbers(by, network):
-    """The input of each linear map, or this input times the Jacobian of all later layers, divided by n^(1/2)."""
+    """Returns the numbers by which units are compared, divided by n^(1/2).
+
+    They are the input of each linear map, or this input times the Jacobian of all later layers.
+    """
     linear = [(network.state[f"{k}.weight"], network.state.get(f"{k}.bias")) for k in range(0, len(network.module), 2)]
 
     def rest(z, at):
@@ -151,7 +157,7 @@ def test_a_network_is_left_as_it_is_beside_itself_and_ties_are_always_broken_ali
     module = mlp(3, 6, 4, 2)
     first, second = networks(module, 3)
     twins = {name: value[[0, 0, 1, 1, 2, 2]] if name.startswith("0.") else value for name, value in first.state.items()}
-    # every unit has a duplicate, and all units are dead
+    # Every unit has a duplicate, and all units are never active.
     twins["2.weight"] = twins["2.weight"][:, [0, 0, 1, 1, 2, 2]] * 0
     twin = TorchNetwork(module, twins)
     for by in RULES:
@@ -221,7 +227,7 @@ def test_what_cannot_be_aligned_is_refused():
 
 
 def apart(group, x, by):
-    """The sum of all pairs' squared distances, computed from the networks alone."""
+    """Returns the sum of all pairs' squared distances, computed from the networks alone."""
     rows = [np.concatenate([layer.values.ravel() for layer in unit_numbers(net, x, by)[1]]) for net in group]
     return sum(np.sum((row - other) ** 2) for k, row in enumerate(rows) for other in rows[:k])
 
@@ -239,7 +245,7 @@ def test_functions_stay_and_no_sum_of_distances_rises(seed, by, name, members):
     total = apart(aligned, X, by)
     assert total <= apart(group, X, by) * (1 + 1e-9)
     rows = [np.concatenate([layer.values.ravel() for layer in unit_numbers(net, X, by)[1]]) for net in aligned]
-    for k, alignment in enumerate(alignments):  # the cost is the distance to the mean of the others
+    for k, alignment in enumerate(alignments):  # The cost is the squared distance to the mean of the others.
         far = np.sum((rows[k] - np.mean(rows[:k] + rows[k + 1 :], axis=0)) ** 2)
         assert float(alignment.cost_after.value) == pytest.approx(far, rel=1e-8)
 
@@ -271,7 +277,11 @@ def test_with_one_hidden_layer_it_is_the_group_of_two_layer_networks(seed, by, m
 @given(seeds, st.sampled_from(["activations", "outputs"]), st.sampled_from(COUPLED_NOWHERE), st.sampled_from([None, 1]))
 @settings(max_examples=15)
 def test_permuted_copies_become_one_point(seed, by, name, reference):
-    """With more than two copies the rounds end where no turn lowers the distance, perhaps at several points."""
+    """A permuted copy, or three copies with a reference, become one point.
+
+    With more than two copies and no reference, the rounds end where no change of one network lowers the distance. There
+    may be several such points.
+    """
     (first,) = networks(NETWORKS[name](), seed, 1)
     units, _ = unit_numbers(first, X)
     rng = np.random.default_rng(seed)

@@ -1,4 +1,7 @@
-"""Torch modules where only evaluations are needed: read as two-layer networks where possible, and left unchanged."""
+"""Tests of torch modules in functions that only evaluate a network.
+
+A module is read as a two-layer network if possible, and is left unchanged.
+"""
 
 import numpy as np
 import pytest
@@ -29,7 +32,7 @@ def two_layer(h=5, features=3):
 
 
 def pairs(seed, count):
-    """Networks, and modules that compute the same."""
+    """Returns networks, and torch modules that compute the same."""
     rng, module = np.random.default_rng(seed), two_layer()
     nets = [TwoLayer(rng.normal(size=(5, 3)), rng.normal(size=5)) for _ in range(count)]
     torch_nets = [TorchNetwork.of(module).at(net.vector()) for net in nets]
@@ -91,7 +94,7 @@ def test_batch_norm_is_averaged_but_its_counter_and_evaluated_without_a_trace():
     modules = [nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.5), nn.Linear(6, 2)) for _ in range(2)]
     for module in modules:
         for _ in range(3):
-            module(torch.randn(10, 4))  # this forward pass moves the running averages
+            module(torch.randn(10, 4))  # Each forward pass moves the running averages.
         module[1].eval()
     first, second = map(TorchNetwork.of, modules)
     before = {name: value.clone() for name, value in modules[0].state_dict().items()}
@@ -112,7 +115,7 @@ def test_batch_norm_is_averaged_but_its_counter_and_evaluated_without_a_trace():
 def test_later_training_of_the_module_does_not_move_the_network():
     module = two_layer()
     network, x = TorchNetwork.of(module), np.ones((2, 3))
-    x.flags.writeable = False  # as a Problem's arrays are
+    x.flags.writeable = False  # The arrays of a Problem are read-only too.
     before = network.outputs(x)
     with torch.no_grad():
         module[0].weight.mul_(2)

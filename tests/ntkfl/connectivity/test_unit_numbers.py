@@ -1,4 +1,4 @@
-"""The numbers by which units are compared, and the search for the orders of several groups of units."""
+"""Tests of the numbers by which units are compared, and of the search for the orders of several groups of units."""
 
 from itertools import permutations, product
 
@@ -92,7 +92,7 @@ def test_permuting_units_permutes_their_numbers_alike(seed, by, name):
 
 
 class InPlace(nn.Module):
-    """A network that overwrites its input and values that a gradient needs, and reads one value twice."""
+    """A network that overwrites its input and values that a gradient needs, and that reads one value twice."""
 
     def __init__(self):
         super().__init__()
@@ -150,7 +150,7 @@ def test_outputs_without_a_gradient_and_parts_that_do_not_fit_are_refused(monkey
 
 
 class Roots(nn.Module):
-    """A network with the infinite slope of the root at 0, or with logarithms of negative numbers."""
+    """A network that takes the root at 0, where its slope is infinite, or logarithms of negative numbers."""
 
     def __init__(self, off):
         super().__init__()
@@ -204,7 +204,10 @@ def test_no_order_of_all_groups_is_nearer_than_the_nearest_of_all(seed):
 
 
 def git_re_basin(first, second, rng):
-    """Git Re-Basin's weight matching of an MLP: layers in a drawn order, until a sweep changes nothing."""
+    """Returns the distance that Git Re-Basin's weight matching of an MLP reaches.
+
+    The layers are matched in a random order, until a sweep changes nothing.
+    """
     layers = range(0, len(first.module), 2)
     a, b = (
         [np.c_[net.state[f"{k}.weight"].numpy(), net.state[f"{k}.bias"].numpy()] for k in layers]
@@ -236,14 +239,17 @@ def test_with_three_hidden_layers_hardly_a_run_of_git_re_basin_comes_nearer():
         for starts in beaten:
             alignment = align_torch(first, second, inputs(6), starts=starts)
             beaten[starts] += sum(run < float(alignment.cost_after.value) * (1 - 1e-9) for run in runs)
-    assert beaten[STARTS] <= 1  # of 50 runs of Git Re-Basin
+    assert beaten[STARTS] <= 1  # At most one of 50 runs of Git Re-Basin comes nearer.
     assert beaten[1] >= 10
 
 
 @given(seeds, st.integers(1, 3))
 @settings(max_examples=20)
 def test_one_relaxation_restores_a_permuted_copy_of_a_tensor_with_one_group_on_all_axes(seed, axes):
-    """One group on all axes of a tensor: the inner product is a polynomial in the order, of the degree `axes`."""
+    """One relaxation restores a permuted copy of a tensor all of whose axes belong to one group.
+
+    The inner product is then a polynomial in the order, of the degree `axes`.
+    """
     rng = np.random.default_rng(seed)
     target = rng.normal(size=(7,) * axes)
     order = rng.permutation(7)

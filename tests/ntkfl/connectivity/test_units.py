@@ -1,4 +1,7 @@
-"""The units of networks of every architecture: moving the united axes together does not change the function."""
+"""Tests of the units that are found in networks of every architecture.
+
+If all axes of one group of units are permuted together, the function does not change.
+"""
 
 import numpy as np
 import pytest
@@ -16,7 +19,10 @@ X = torch.linspace(-1, 2, 2 * 3 * 8 * 8, dtype=torch.float64).sin().reshape(2, 3
 
 
 class Residual(nn.Module):
-    """A residual stream that two branches change in place; a shortcut; channels joined and cut; a constant mask."""
+    """A network with a residual stream that two branches change in place.
+
+    Channels are narrowed, widened and joined.
+    """
 
     def __init__(self):
         super().__init__()
@@ -33,7 +39,7 @@ class Residual(nn.Module):
 
 
 class Attention(nn.Module):
-    """Heads of a joint map, a class token, and torch's normalisation of rows."""
+    """An attention network with one linear map for the heads, a class token, and torch's normalisation of rows."""
 
     def __init__(self):
         super().__init__()
@@ -56,7 +62,7 @@ class Attention(nn.Module):
 
 
 def masked(x, weights):
-    """A network in which a constant leaves out half of the hidden units."""
+    """Returns the outputs of a network in which a constant removes half of the hidden units."""
     mask = torch.tensor([1.0, 1.0, 0.0, 0.0], dtype=torch.float64)
     return (torch.relu(x.flatten(1) @ weights["in"]) * mask) @ weights["out"]
 
@@ -92,7 +98,7 @@ def weights_of(module, seed):
 
 
 def moved(function, weights, x, seed):
-    """The units, the weights after a draw of permutations, and the outputs before and after."""
+    """Returns the units, the weights after random permutations, and the outputs before and after."""
     units, _ = units_of(function, weights, x)
     rng = np.random.default_rng(seed)
     after = permuted(weights, units, [rng.permutation(size) for size in units.sizes])
@@ -184,7 +190,8 @@ def test_tied_weights_stay_tied():
     free, _ = units_of(as_function(module), weights, X)
     tied, _ = units_of(as_function(module), weights, X, [names])
     assert free.sizes == (4, 4)
-    assert tied.sizes == ()  # the last layer's rows are outputs; the other layer's rows and columns are outputs too
+    # No units are left: the rows of the last layer are outputs, and thus rows and columns of the tied layer are too.
+    assert tied.sizes == ()
 
 
 class Odd(nn.Module):
@@ -248,7 +255,7 @@ def test_axes_keep_their_lengths_however_they_are_regrouped_and_united(data):
     assert [length(resolved(atoms)) for atoms in axes_made] == [cut, total // cut]
     assert [length(resolved(atoms)) for atoms in axes] == one
     held = {atom for atoms in axes for atom in resolved(atoms) if atom.held}
-    if not held:  # without held atoms both lists have the same atoms in the same order
+    if not held:  # If no atoms are held, both lists have the same atoms in the same order.
         assert [a for atoms in axes for a in resolved(atoms)] == [a for atoms in axes_made for a in resolved(atoms)]
     unite(axes_made[0], axis(cut))
     assert [length(resolved(atoms)) for atoms in axes] == one

@@ -1,7 +1,8 @@
-"""Train certified small networks in adversarial windows, and say how near the training comes to the claims.
+"""Trains certified small networks adversarially, and says how near the training comes to the certificates' claims.
 
-attack_windows.jsonl has a row for each network; *Is my deep network's training safe?* quotes the rows. This script
-measures missing rows, keeps each at once, and prints the guide's numbers:
+A window is a part of training in which every sample is used. attack_windows.jsonl has a row for each network; *Is my
+deep network's training safe?* quotes the rows. This script measures missing rows, stores each at once, and prints the
+guide's numbers:
 
     python tests/ntkfl/smooth_networks/attack_windows.py --networks 200
 """
@@ -23,13 +24,14 @@ from ntkfl.smooth_networks.layers import SMOOTH, Layer
 from ntkfl.smooth_networks.passes import passed
 
 ROWS = Path(__file__).with_suffix(".jsonl")
-SHARE = 0.98  # share of the residual that certifies
-WINDOWS, POINTS = 2000, 3  # windows for each network; points of the ball at which Hessians are measured
+SHARE = 0.98  # the share of the largest residual that certifies
+# the number of windows for each network, and of points of the ball at which Hessians are measured
+WINDOWS, POINTS = 2000, 3
 NAMES = [name for name in SMOOTH if name != "identity"]
 
 
 def small(seed: int) -> tuple[tuple[Layer, ...], Problem, NetworkCertificate]:
-    """A certified network of two to four layers with biases, on two to four samples."""
+    """Returns a certified network of two to four layers with biases, on two to four samples."""
     rng = np.random.default_rng([seed, 41])
     depth, width, n = int(rng.integers(2, 5)), int(rng.integers(8, 41)), int(rng.integers(2, 5))
     layers = network(seed, [4] + [width] * (depth - 1) + [1], list(rng.choice(NAMES, depth - 1)))
@@ -45,7 +47,10 @@ def small(seed: int) -> tuple[tuple[Layer, ...], Problem, NetworkCertificate]:
 
 
 def sharpness(layers: tuple[Layer, ...], x: np.ndarray, certificate: NetworkCertificate, points: int) -> float:
-    """The largest L_i divided by the largest Hessian norm of that output, by power iteration at points of the ball."""
+    """Returns the largest ratio of the bound L_i to the largest Hessian norm of that output.
+
+    The norms are found by power iteration at points of the ball.
+    """
     assert certificate.window is not None
     theta, rho = trained(layers), certificate.window.ball
     bounds, ratio = certificate.start.curvature.of_each(rho), 0.0
@@ -70,7 +75,7 @@ def sharpness(layers: tuple[Layer, ...], x: np.ndarray, certificate: NetworkCert
 
 
 def attacked(seed: int) -> dict[str, Any]:
-    """The row of one network: its depth, whether it certified, and how near windows came to its claims."""
+    """Returns the row of one network: its depth, whether it certified, and how near windows came to its claims."""
     layers, problem, certificate = small(seed)
     row = {"seed": seed, "layers": len(layers), "certified": certificate.certified}
     if not certificate.certified:
@@ -80,13 +85,13 @@ def attacked(seed: int) -> dict[str, Any]:
 
 
 def kept() -> list[dict[str, Any]]:
-    """The rows that were measured, by seed."""
+    """Returns the rows that were measured, sorted by seed."""
     lines = ROWS.read_text(encoding="utf-8").splitlines() if ROWS.exists() else []
     return sorted(map(json.loads, lines), key=lambda row: row["seed"])
 
 
 def quoted(rows: list[dict[str, Any]]) -> list[str]:
-    """The guide's numbers from the rows, rounded to the side that claims less."""
+    """Returns the guide's sentences with numbers from the rows, which are rounded to the side that claims less."""
     worst = {name: max(row[name] for row in rows) for name in ("fall", "distance", "reach", "outputs")}
     depths = {}
     for depth in (2, 3, 4):
@@ -104,7 +109,7 @@ def quoted(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _digits(value: float, up: bool) -> str:
-    """Two digits of a number, rounded up or down."""
+    """Returns two digits of a number, rounded up or down."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
     near = (math.ceil if up else math.floor)(value / unit) * unit
     return f"{near:.2g}".removeprefix("0")

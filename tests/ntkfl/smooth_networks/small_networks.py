@@ -1,4 +1,4 @@
-"""Small smooth networks, their derivatives by torch, and the nearest weights that fit."""
+"""Helpers for tests: small smooth networks, their derivatives by torch, and the nearest weights that fit."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -25,7 +25,7 @@ TORCH = {
 }
 
 
-BALLS = {  # the activations' values in ball arithmetic
+BALLS = {  # the activations in ball arithmetic, whose values are intervals that contain the exact ones
     "erf": lambda z: z.erf(),
     "gelu": lambda z: z * (1 + (z / arb(2).sqrt()).erf()) / 2,
     "tanh": lambda z: z.tanh(),
@@ -38,8 +38,10 @@ BALLS = {  # the activations' values in ball arithmetic
 
 
 def network(seed, widths, activations, biases=True, frozen=(), blocks=()):
-    """Layers of these widths, inputs first, in NTK parametrisation with scaled biases; the last may have an
-    activation. blocks: first and last layers of residual blocks."""
+    """Returns layers of these widths, inputs first, in NTK parametrisation with scaled biases.
+
+    The last layer may have an activation. blocks: the first and the last layer of each residual block.
+    """
     rng = np.random.default_rng(seed)
     return tuple(
         Layer(
@@ -58,7 +60,7 @@ def network(seed, widths, activations, biases=True, frozen=(), blocks=()):
 
 
 def trained(layers):
-    """The trained parameters, one vector."""
+    """Returns the trained parameters as one vector."""
     parts = []
     for layer in layers:
         if layer.trained:
@@ -67,7 +69,7 @@ def trained(layers):
 
 
 def outputs(layers, theta, x):
-    """The outputs f at these trained parameters, (n C,), as a function that torch differentiates."""
+    """Returns the outputs f at these trained parameters, (n C,), as a function that torch differentiates."""
     h, first, aside = torch.tensor(x), 0, []
     if layers[0].image:
         h = h.reshape(len(x), -1, layers[0].image.pixels).transpose(1, 2).reshape(len(x), -1)
@@ -102,12 +104,12 @@ def jacobian(layers, theta, x):
 
 
 def hessians(layers, theta, x):
-    """The Hessians of all outputs, (n C, P, P)."""
+    """Returns the Hessians of all outputs, (n C, P, P)."""
     return torch.func.jacrev(torch.func.jacrev(lambda t: outputs(layers, t, x)))(theta)
 
 
 def nearest_fit(layers, theta, x, y):
-    """Weights that fit y, whose difference from theta is in the span of the gradients at the fit."""
+    """Returns weights that fit y and whose difference from theta is in the span of the gradients at the fit."""
     at = theta
     for _ in range(6):
         j, f = jacobian(layers, at, x), outputs(layers, at, x)
@@ -116,7 +118,7 @@ def nearest_fit(layers, theta, x, y):
 
 
 def module(seed=0, outputs=1, activation=nn.Tanh, width=30, features=4):
-    """A torch network of three layers in float64."""
+    """Returns a torch network of three layers in float64."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return nn.Sequential(
@@ -125,7 +127,7 @@ def module(seed=0, outputs=1, activation=nn.Tanh, width=30, features=4):
 
 
 def residual(seed=0, width=24, features=4):
-    """A torch network of four layers with nested residual blocks."""
+    """Returns a torch network of four layers with nested residual blocks."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         block = Residual(nn.Linear(width, width), nn.Tanh(), Residual(nn.Linear(width, width), nn.GELU()))
@@ -133,7 +135,10 @@ def residual(seed=0, width=24, features=4):
 
 
 def convolutional(seed, image, channels, activations, pools=True, blocks=(), biases=True):
-    """Convolutions of these channels, inputs first, with the image's stride; a readout, after a mean if `pools`."""
+    """Returns convolutional layers with these channels, inputs first, and the image's stride, and a readout.
+
+    If `pools`, the readout is applied to the mean over the pixels.
+    """
     rng, layers = np.random.default_rng(seed), []
     for k, (before, m) in enumerate(pairwise(channels)):
         columns, last = before * image.side**2, k == len(channels) - 2
@@ -159,7 +164,7 @@ def convolutional(seed, image, channels, activations, pools=True, blocks=(), bia
 
 
 def near(net, n, residual, seed=0, features=4):
-    """Random unit inputs with labels so far from the network's outputs, |y - f|."""
+    """Returns random unit inputs with labels at the distance |y - f| = `residual` from the network's outputs."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, features))
     x /= np.linalg.norm(x, axis=1, keepdims=True)

@@ -1,4 +1,7 @@
-"""The adversary of windows breaks no certificate, and breaks every claim that is too strong."""
+"""Tests of the adversary that trains certified networks in windows, in which every sample is used.
+
+It breaks no certificate, and it breaks every claim that is too strong.
+"""
 
 from dataclasses import fields, replace
 from pathlib import Path
@@ -25,7 +28,7 @@ def attacked(certificate, windows=100, **broken_rule):
 
 
 class Narrow(NetworkCertificate):
-    """A certificate whose claimed intervals of outputs have a share of their proved widths."""
+    """A certificate that claims only a share of the proved widths of its output intervals."""
 
     share = 1.0
 
@@ -101,7 +104,10 @@ def test_bounds_of_second_derivatives_are_at_least_the_largest_that_are_met():
 
 
 def claimed(certificate, residual=1.0, **start):
-    """The certificate for `residual` times the residual and with these numbers at the checkpoint."""
+    """Returns a certificate for `residual` times the true residual.
+
+    `start` replaces numbers that the certificate uses about the checkpoint.
+    """
     known = replace(certificate.start, **start)
     judged = window.largest_step(known, residual * float(certificate.residual.hi), 1.0, 20)
     assert isinstance(judged, window.Window), judged
@@ -109,7 +115,10 @@ def claimed(certificate, residual=1.0, **start):
 
 
 def twins(_):
-    """Two nearly equal samples with different labels; the certificate takes too large a smallest singular value."""
+    """Returns a false certificate, which uses too large a smallest singular value.
+
+    Two samples are nearly equal and have different labels.
+    """
     x = np.eye(3, 4)
     x[1] = x[0] + 0.02 * x[1]
     layers = network(5, [4, 30, 1], ["tanh"])
@@ -126,7 +135,7 @@ def kernel_of(layers, x):
 
 
 def far(_):
-    """The certificate is given a thirtieth of the true residual."""
+    """Returns a false certificate, which uses a thirtieth of the true residual."""
     layers, problem, _ = small(4)
     f = passed(layers, problem.x).outputs.value[:, 0]
     problem = Problem(problem.x, f + 30 * (problem.y - f))
@@ -134,7 +143,10 @@ def far(_):
 
 
 def kinked(monkeypatch):
-    """ReLU with two active neurons, the others nearly at their kinks; the certificate does not check the kinks."""
+    """Returns a false certificate of a ReLU network, which does not check the kinks.
+
+    Two neurons are active, and the others are nearly at their kinks.
+    """
     monkeypatch.setattr(window, "at_a_kink", lambda *given: None)
     hidden, readout = network(3, [4, 12, 1], ["relu"])
     x = np.eye(2, 4)
@@ -149,7 +161,10 @@ def kinked(monkeypatch):
 
 
 def often(_):
-    """A certificate for steps far below the limit: while only the second sample is fitted, weights leave all fits."""
+    """Returns a certificate for steps far below the limit.
+
+    If only the second sample is trained on, the weights move away from all fits.
+    """
     layers, x = network(5009, [2, 2, 1], ["identity"], biases=False), np.array([[1, 0], [0.43, 1.55]])
     f, step = passed(layers, x).outputs.value[:, 0], 2e-5
     off = np.array([0.029, 0.0])
@@ -163,7 +178,7 @@ def often(_):
 
 
 def unstable():
-    """An unstable step on all samples, divided by the certificate's step limit."""
+    """Returns the ratio of an unstable step on all samples to the certificate's step limit."""
     _, _, certificate = small(4)
     return 3 / (certificate.step_limit * certificate.start.largest)
 
@@ -200,7 +215,9 @@ GENERAL = {
 
 @pytest.mark.parametrize("name", GENERAL)
 def test_its_networks_are_those_that_are_certified(name):
-    """The adversary's networks have torch's outputs and torch's gradients, sample by sample and summed."""
+    """The adversary's networks have torch's outputs and torch's gradients, for single samples and for sums of
+    samples.
+    """
     layers, rng = GENERAL[name], np.random.default_rng(0)
     x, mine = rng.standard_normal((3, layers[0].n_inputs)), FloatNetwork(layers)
     theta = mine.start() + 0.1 * rng.standard_normal(len(mine.start()))

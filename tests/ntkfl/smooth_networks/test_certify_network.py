@@ -1,4 +1,4 @@
-"""`certify_network`: adversarial windows stay inside its claims, and its refusals."""
+"""Tests of `certify_network`: its refusals, and its claims, which adversarial training must keep."""
 
 import re
 from dataclasses import replace
@@ -19,7 +19,10 @@ CERTIFIED = 2e-5
 
 
 def batches(rng, layers, theta, x, y, step, mode):
-    """One window: every sample once, in batches of any size, in random order or in the order of the residuals."""
+    """Returns the weights after one window of training, in which every sample is used once.
+
+    Batches have any size. Samples come in random order or in the order of the residuals.
+    """
     n = len(x)
     size, shape = len(outputs(layers, theta, x[:1])), int(rng.integers(1, n + 1))
     left = list(range(n))
@@ -48,7 +51,7 @@ def test_windows_keep_to_the_certificate(net, mode):
     before = (theta - nearest_fit(layers, theta, x, y)).norm()
     assert before <= certificate.distance
     for _ in range(4):
-        if mode == "random":  # two clients with half of the samples each, and their mean; p = 1/2
+        if mode == "random":  # Two clients with half of the samples each are averaged, so p = 1/2.
             halves = [
                 batches(
                     rng, layers, theta, x[k::2], y.reshape(len(x), -1)[k::2].reshape(-1), certificate.step_limit, mode
@@ -67,7 +70,10 @@ def test_windows_keep_to_the_certificate(net, mode):
 
 
 def test_the_claim_is_no_looser_than_it_has_to_be():
-    """The distance is nearly that of the nearest fit, and nearly every model far from the boundary is final."""
+    """The claim is not much looser than necessary.
+
+    The distance is nearly that of the nearest fit, and nearly every input far from the boundary has its final class.
+    """
     net = module(1)
     problem = near(net, 4, CERTIFIED)
     certificate = certify_network(net, None, problem)
@@ -81,7 +87,10 @@ def test_the_claim_is_no_looser_than_it_has_to_be():
 
 
 def test_an_enclosure_counts_what_the_gradient_turns():
-    """Weights move along the gradient and against it, as far as the certificate's reach, scaled to 1."""
+    """An enclosure of outputs takes into account that the gradient changes.
+
+    Weights move along the gradient and against it, as far as the certificate's reach, which is scaled to 1.
+    """
     net = module(1)
     certificate = certify_network(net, None, near(net, 4, CERTIFIED))
     far = replace(certificate, window=replace(certificate.window, reach=1.0))
@@ -92,7 +101,7 @@ def test_an_enclosure_counts_what_the_gradient_turns():
             now = float(outputs(layers, theta + side * g / g.norm(), probes[k : k + 1]))
             assert claimed.lo[k] <= now <= claimed.hi[k]
             beyond += abs(now - float(claimed.value[k])) > float(g.norm())
-    assert beyond > 0  # an enclosure by the gradient alone would be too narrow
+    assert beyond > 0  # An enclosure by the gradient alone would be too narrow.
 
 
 def test_what_is_needed_would_do():
@@ -142,7 +151,10 @@ def test_a_network_of_any_width_is_read_as_it_is_trained():
 
 
 def test_a_residual_block_is_read_as_torch_computes_it():
-    """Outputs, kernel and curvature bounds of nested blocks are right at the start and far from it."""
+    """A residual block is read as torch computes it.
+
+    Bounds of outputs, kernel and curvature of nested blocks are right at the start and far from it.
+    """
     net = residual(3, 6)
     layers, x = layers_of(net, None), np.random.default_rng(0).standard_normal((3, 4))
     certificate = certify_network(net, None, Problem(x, np.zeros(3)))
@@ -180,7 +192,10 @@ def test_a_residual_block_is_read_as_torch_computes_it():
     ids=["input", "pre-activation", "in a row", "images", "images, pre-activation", "stride", "stride, mean"],
 )
 def test_activations_in_any_place_and_strides_are_as_torch_has_them(parts):
-    """Outputs, kernel and layers of weights agree; curvature bounds hold at the start."""
+    """Activations and strides in any place give torch's outputs, kernel and weights.
+
+    Bounds of the curvature hold at the start.
+    """
     torch.manual_seed(3)
     net, x = nn.Sequential(*parts()), np.random.default_rng(0).standard_normal((3, 12))
     layers = layers_of(net, None, 12)
@@ -198,7 +213,7 @@ def test_activations_in_any_place_and_strides_are_as_torch_has_them(parts):
 
 
 def test_a_softplus_is_torchs_up_to_its_threshold_and_beyond():
-    """The threshold is a kink: a network certifies on either side of it, and not across it."""
+    """The threshold of softplus is a kink: a network certifies on either side of it, and not across it."""
     x, torch_net = np.eye(4)[:3], module(1, activation=nn.Softplus)
     for threshold, certified in ((20.0, True), (-20.0, True), (None, False)):
         z = (torch_net[0](torch.tensor(x))).detach()
@@ -213,7 +228,7 @@ def test_a_softplus_is_torchs_up_to_its_threshold_and_beyond():
             assert re.search(r"layer 0 may reach its kink at .* in the ball .* for sample 1$", certificate.why)
             continue
         w, b = torch_net[0].weight.detach().numpy()[0], float(torch_net[0].bias.detach()[0])
-        probe = (threshold - b) * w / (w @ w)  # a point where the outputs jump
+        probe = (threshold - b) * w / (w @ w)  # This is a point where the outputs jump.
         assert (
             np.isinf(certificate.enclosure(probe[None]).error).all()
             and np.isfinite(certificate.enclosure(x).error).all()
@@ -252,7 +267,7 @@ def test_relu_is_certified_away_from_its_kinks():
     rng = np.random.default_rng(0)
     probes = rng.standard_normal((200, 4))
     w, b = net[0].weight.detach().numpy()[0], float(net[0].bias.detach()[0])
-    probes -= np.outer(probes @ w + b, w) / (w @ w)  # at the kink of the first neuron
+    probes -= np.outer(probes @ w + b, w) / (w @ w)  # The points are moved to the kink of the first neuron.
     claimed = certificate.enclosure(probes)
     for _ in range(5):
         step = torch.tensor(rng.standard_normal(len(start)))
@@ -282,7 +297,7 @@ def conv(before, after, side=3, padding=1, **options):
 
 
 def images(pools):
-    """A torch network of convolutions with a residual block, on 3 x 4 pixels."""
+    """Returns a torch network of convolutions with a residual block, for images of 3 x 4 pixels."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(2)
         body = [nn.Unflatten(1, (2, 3, 4)), conv(2, 8), nn.Tanh(), Residual(conv(8, 8), nn.GELU())]
@@ -416,7 +431,10 @@ def test_a_network_that_is_not_covered_is_refused_by_name(network, why):
 
 @pytest.mark.parametrize("shape", [(3, 18), (3, 9, 2, 1), (3, 2, 9, 1), (2, 3, 3, 3), (3, 2, 3, 3, 1)])
 def test_weights_of_a_convolution_with_as_many_numbers_in_another_shape_are_refused(shape):
-    """Both a module's convolution of 2 channels and a convolution of any width refuse such weights."""
+    """Weights with as many numbers in another shape are refused.
+
+    This holds for a module's convolution of 2 channels and for a convolution of any width.
+    """
     layers = nn.Unflatten(1, (2, 4, 4)), nn.Conv2d(2, 3, 3, padding=1), nn.Tanh(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
     net = nn.Sequential(*layers, nn.Linear(3, 1)).double()
     problem = Problem(np.random.default_rng(0).standard_normal((3, 32)), np.zeros(3))
@@ -428,7 +446,7 @@ def test_weights_of_a_convolution_with_as_many_numbers_in_another_shape_are_refu
     free, images = wide("conv:3:erf"), Problem(np.eye(16)[:3], np.zeros(3))
     drawn = free.model((16,), 2).initial(0)
     certify_network(free, drawn, images)
-    weight = drawn["layer2.weight"]  # (2, 2, 3, 3)
+    weight = drawn["layer2.weight"]  # Its shape is (2, 2, 3, 3).
     for other in (weight.reshape(2, 18), weight.reshape(2, 2, 9, 1), weight.reshape(1, 4, 3, 3)):
         why = re.escape(f"'layer2.weight' has shape {tuple(other.shape)}; the network's is (any, 2, 3, 3)")
         with pytest.raises(ValueError, match=why):
@@ -445,7 +463,7 @@ def test_weights_beyond_float64_are_refused(size):
 
 
 def test_another_error_of_the_pass_keeps_its_own_words(monkeypatch):
-    """Only an error by numbers beyond float64 is explained by large weights."""
+    """Only an error that is due to numbers beyond float64 is explained by large weights."""
 
     def fails(layers, x, norms):
         raise ValueError("the layers do not follow one another")
@@ -484,7 +502,7 @@ def _plain(self, x):
 )
 @pytest.mark.parametrize("readout", [None, 0.0, 1e300])
 def test_a_forward_that_is_not_torchs_own_is_refused(forward, what, readout, monkeypatch):
-    """Such a forward is refused even behind a readout of zeros, or if the network's own outputs overflow."""
+    """A forward that is not torch's own is refused, even before a readout of zeros, or if the true outputs overflow."""
     net, problem = module(1), near(module(1), 4, CERTIFIED)
     if readout is not None:
         nn.init.constant_(net[4].weight, readout)

@@ -1,4 +1,8 @@
-"""Activations, passes and second derivatives against torch's derivatives and balls."""
+"""Tests of activations, of passes through networks, and of bounds on second derivatives.
+
+They are compared with torch's derivatives and with ball arithmetic, whose values are intervals that contain the exact
+ones.
+"""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -79,7 +83,7 @@ NETWORKS = st.tuples(
 
 
 def drawn(made, last):
-    """A drawn network; `last`: whether its outputs have an activation too."""
+    """Returns a drawn network; `last` says whether its outputs have an activation too."""
     seed, widths, activations, biases, frozen = made
     frozen = frozen if len(widths) > 2 else ()
     count = len(widths) - 1 if last else len(widths) - 2
@@ -87,7 +91,7 @@ def drawn(made, last):
 
 
 def blocks_of(seed, widths):
-    """Up to three residual blocks, side by side or nested, in every second network."""
+    """Returns up to three residual blocks, side by side or nested, for every second network."""
     rng, blocks = np.random.default_rng([seed, 5]), []
     pairs = [(i, j) for i in range(len(widths) - 1) for j in range(i, len(widths) - 1) if widths[i] == widths[j + 1]]
     for i, j in rng.permutation(pairs).tolist() if seed % 2 and pairs else []:
@@ -115,11 +119,14 @@ def test_passes_enclose_outputs_gradients_and_the_kernel(made, last):
     np.testing.assert_allclose(done.gradient_lengths().ravel(), lengths, rtol=1e-8, atol=1e-10)
 
 
-COARSE = 1e-4  # a unit of rounding so large that errors show
+COARSE = 1e-4  # a unit of rounding that is so large that errors become visible
 
 
 def worst(a, matrix, block):
-    """The most that coarse rounding moves a product summed in blocks: (terms of a block + blocks) unit |a||b|."""
+    """Returns the most by which coarse rounding moves a product that is summed in blocks.
+
+    The bound is (terms of a block + blocks) unit |a||b|.
+    """
     terms = min(a.shape[-1], block) + -(-a.shape[-1] // block)
     return terms * COARSE * (np.abs(a) @ np.abs(matrix))
 
@@ -127,8 +134,11 @@ def worst(a, matrix, block):
 @settings(max_examples=25, deadline=None)
 @given(NETWORKS, st.booleans(), st.integers(1, 12), st.sampled_from([4, 256]), st.booleans())
 def test_passes_stay_within_their_errors_if_every_sum_is_rounded_the_worst_way(made, last, factor, block, longer):
-    """Every layer's sums are moved by a coarse rounding error in the direction that moves an output most; the sums of
-    the backward pass and of the kernel are moved so that derivatives grow, or at random."""
+    """Passes stay within their error bounds if every sum is rounded in the worst way.
+
+    Every layer's sums are moved by a coarse rounding error in the direction that moves an output most. The sums of the
+    backward pass and of the kernel are moved so that derivatives grow, or at random.
+    """
     seed, widths, *others = made
     layers = drawn((seed, [factor * width for width in widths], *others), last)
     rng = np.random.default_rng(seed)
@@ -175,8 +185,11 @@ def test_passes_stay_within_their_errors_if_every_sum_is_rounded_the_worst_way(m
 
 
 def test_errors_of_deep_wide_networks_grow_by_the_norms_of_layers():
-    """For six layers of tanh, outputs and the kernel in float64 are within error bounds that are at most a hundredth of
-    the bounds without the layers' norms."""
+    """Error bounds of deep wide networks grow by the norms of their layers.
+
+    For six layers of tanh, outputs and the kernel in float64 are within the bounds, which are at most a hundredth of
+    the bounds without the layers' norms.
+    """
     layers = network(0, [4, *[200] * 5, 1], ["tanh"] * 5)
     x = np.random.default_rng(0).standard_normal((2, 4))
     done, apart = passed(layers, x, weight_norms(layers)), passed(layers, x)
@@ -241,7 +254,10 @@ CONVOLUTIONS = st.builds(
 @example((np.random.default_rng(3), convolutional(3, Image(5, 4, 3, 2), [2, 2, 1], ["tanh", "gelu"], True)), 0.5)
 @example((np.random.default_rng(2), convolutional(2, Image(3, 3, 3), [1, 1, 1], ["sin", "erf"], False, ((0, 1),))), 2.0)
 def test_convolutions_keep_to_their_bounds(made, radius):
-    """Bounds hold for outputs, gradients and kernel at the checkpoint, and for Hessians and sizes in the ball."""
+    """For convolutions, bounds hold for outputs, gradients and kernel at the checkpoint.
+
+    They also hold for Hessians and sizes in the ball around it.
+    """
     rng, layers = made
     x, theta = rng.standard_normal((2, layers[0].n_inputs)), trained(layers)
     done, products, curvature = bounds(layers, x)
@@ -269,7 +285,7 @@ def test_convolutions_keep_to_their_bounds(made, radius):
 
 
 def weighted(layers, theta):
-    """The layers with these trained parameters."""
+    """Returns the layers with these trained parameters."""
     values, moved = theta.numpy(), []
     for layer in layers:
         weight, values = values[: layer.weight.size].reshape(layer.weight.shape), values[layer.weight.size :]
@@ -282,9 +298,12 @@ def weighted(layers, theta):
 @pytest.mark.parametrize("pools", [True, False])
 @pytest.mark.parametrize("radius", [0.0, 2.0, 20.0])
 def test_bounds_of_convolutions_are_nearly_reached(pools, radius):
-    """The curvature of linear layers of ones on an image of ones exceeds a third of the bound: a bound that forgets
-    that a pixel is in a^2 squares, or a bound divided by P^(1/2), would be wrong. With an untrained readout the
-    curvature exceeds 3/4 of the bound in the whole ball."""
+    """Bounds of convolutions are nearly attained.
+
+    The curvature of linear layers of ones on an image of ones exceeds a third of the bound. So a bound that does not
+    count that a pixel is in a^2 squares would be wrong, and so would a bound divided by P^(1/2). With an untrained
+    readout the curvature exceeds 3/4 of the bound in the whole ball.
+    """
     made = convolutional(0, Image(6, 6, 3), [1, 1, 1], ["identity", "identity"], pools, biases=False)
     x = np.ones((1, 36))
     for frozen, share in (((), 0.35), ((2,), 0.75)):
@@ -301,7 +320,10 @@ def test_bounds_of_convolutions_are_nearly_reached(pools, radius):
 
 @given(st.integers(0, 2**31), st.integers(1, 4), st.integers(1, 4), st.sampled_from([1, 3, 5]), st.integers(1, 5))
 def test_squares_are_gathered_as_they_are_added_up(seed, height, width, side, stride):
-    """<unfolded h, b> = <h, folded b>, and no pixel is in more squares than the bound counts."""
+    """Unfolding and folding are adjoint, <unfolded h, b> = <h, folded b>.
+
+    No pixel is in more squares than the bound counts.
+    """
     rng, image = np.random.default_rng(seed), Image(height, width, side, stride)
     h = rng.standard_normal((2, image.pixels * 2))
     b = rng.standard_normal((2, 1, image.places, 2 * side**2))
@@ -321,7 +343,10 @@ def test_some_pixel_is_in_as_many_squares_as_is_said(side, stride, most):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_neuron_comes_close_to_its_bound(name):
-    """For one neuron, f = phi(w x) or v phi(w x), half of the bound is wrong, and so is a bound without the ball."""
+    """The bound is nearly attained for one neuron, f = phi(w x) or v phi(w x).
+
+    Half of the bound would be wrong, and so would a bound that does not grow with the ball.
+    """
     theta = torch.linspace(-12, 12, 4001, dtype=torch.float64)
     second = torch.func.vmap(torch.func.grad(torch.func.grad(TORCH[name])))(theta)
     layers = network(0, [1, 1], [name], biases=False)
@@ -348,7 +373,10 @@ def test_a_neuron_comes_close_to_its_bound(name):
 @example(0, ["erf"], [3.0, 1.0, 1.0, 1.0], False, 4.0, (1,))
 @example(1, ["tanh", "erf", "tanh"], [3.0, 1.0, 1.0, 1.0], False, 2.0, ())
 def test_the_bound_grows_with_the_ball_as_chains_of_neurons_do(seed, activations, sizes, last, radius, frozen):
-    """One neuron a layer: hundreds of points fill the ball; the bound grows most from near 0 or saturation."""
+    """With one neuron in each layer the bounds hold at hundreds of points that fill the ball.
+
+    The bound grows most if it starts near 0 or in saturation.
+    """
     widths = [1] * (len(activations) + 2 - last)
     layers = tuple(
         replace(layer, weight=np.array([[size]]), scale=1.0)
@@ -375,7 +403,7 @@ def test_the_bound_grows_with_the_ball_as_chains_of_neurons_do(seed, activations
 
 
 def moved(layers, point):
-    """Layers of one neuron with these trained weights."""
+    """Returns the layers, of one neuron each, with these trained weights."""
     weights = iter(point.tolist())
     return tuple(replace(layer, weight=np.array([[next(weights)]])) if layer.trained else layer for layer in layers)
 
@@ -391,7 +419,7 @@ def test_a_kink_is_reached_when_it_can_be():
 
 
 def test_frozen_patterns_bend_by_products_of_layers_alone():
-    """Two layers of ReLU, both trained: the Hessian's norm is |(x, bias)| over the widths' roots, exactly."""
+    """For two layers of ReLU, both trained, the Hessian's norm is exactly |(x, bias)| over the roots of the widths."""
     layers = network(3, [3, 5, 1], ["relu"])
     x = np.random.default_rng(3).standard_normal((4, 3))
     _, _, curvature = bounds(layers, x)
@@ -418,7 +446,7 @@ def test_no_pattern_changes_where_no_kink_is_reached_and_outputs_are_lipschitz(s
 
 
 def patterns(layers, theta, x):
-    """The active hidden neurons, (n, neurons)."""
+    """Returns which hidden neurons are active, (n, neurons)."""
     active, first, h, aside = [], 0, torch.tensor(x), []
     for layer in layers[:-1]:
         aside += [h] * layer.opens
@@ -449,12 +477,14 @@ def test_the_largest_eigenvalue_without_negative_entries_is_bounded_sharply(seed
     assert exact * (1 - 1e-13) <= largest <= exact * (1 + 1e-4) + 1e-280
 
 
-@pytest.mark.parametrize("rows", [4, 300])  # 4 rows are decided in balls, 300 by Cholesky
+# With 4 rows the norm is decided in ball arithmetic, with 300 rows by Cholesky's factorisation.
+@pytest.mark.parametrize("rows", [4, 300])
 @pytest.mark.parametrize("scale", [1.0, 2.0**-1060, 2.0**450])
 def test_the_norm_of_a_matrix_is_bounded_from_above_and_sharply(rows, scale):
     rng = np.random.default_rng(rows)
     u, v = rng.integers(-9, 10, rows), rng.integers(-9, 10, 2 * rows)
-    known = Fraction(int(u @ u) * int(v @ v)) * Fraction(scale) ** 2  # the squared norm of a matrix of rank one
+    # This is the squared norm of a matrix of rank one.
+    known = Fraction(int(u @ u) * int(v @ v)) * Fraction(scale) ** 2
     for matrix in (np.outer(u, v) * scale, np.outer(v, u) * scale):
         bound = spectral_norm(matrix)
         assert Fraction(bound) ** 2 >= known

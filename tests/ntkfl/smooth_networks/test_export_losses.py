@@ -1,4 +1,7 @@
-"""Exports under hinge, band and Huber's loss: the script agrees with the certificate, and false claims are refused."""
+"""Tests of exported certificates under hinge, band and Huber's loss: the script that checks them agrees with them.
+
+It refuses false claims. A pull is the negative slope of the loss in an output; 0 means that nothing trains the output.
+"""
 
 import hashlib
 import json
@@ -19,19 +22,20 @@ from ntkfl.smooth_networks.export import export_network
 from ntkfl.smooth_networks.window import Failed, Window, inequalities
 
 LOSSES = {"hinge": HINGE, "band": band(0.15), "huber": huber(0.123456789)}
-# by what share the script's number may exceed the certificate's
+# the share by which the script's number may differ from the certificate's
 FIT = {"window_factor": 0.02, "distance": 0.01, "reach": 0.02}
 
 
 def case(kind, outputs, fixed, pull=3e-5, samples=4):
-    """A network and data with pulls up to this size; the last sample has a pull only under Huber's loss."""
+    """Returns a network and data with pulls up to this size; the last sample has a pull only under Huber's loss."""
     net, rng = module(3, outputs, width=24), np.random.default_rng(5)
     x = rng.standard_normal((samples, 4))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     signs = np.sign(rng.standard_normal((samples, outputs)))
     off = signs * pull * rng.uniform(0.2, 1, signs.shape)
-    wanted = np.append(signs[:-1] - off[:-1], 1.5 * signs[-1:], 0)  # the outputs wanted for the hinge
-    with torch.no_grad():  # the last layer is changed to give these outputs
+    # These are the outputs that are wanted for the hinge loss.
+    wanted = np.append(signs[:-1] - off[:-1], 1.5 * signs[-1:], 0)
+    with torch.no_grad():  # The last layer is changed to give these outputs.
         columns = np.hstack([net[:-1](torch.tensor(x)).numpy(), np.ones((samples, 1))])
         change = torch.tensor(np.linalg.lstsq(columns, wanted - net(torch.tensor(x)).numpy(), rcond=None)[0])
         net[-1].weight += change[:-1].T
@@ -49,7 +53,7 @@ CASES = [(kind, outputs, fixed) for kind in LOSSES for outputs in (1, 2) for fix
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """For each case the certificate and the folder."""
+    """Returns for each case the certificate and the folder of its export."""
     made = {}
     for kind, outputs, fixed in CASES:
         net, problem = case(kind, outputs, fixed)
@@ -83,7 +87,11 @@ def test_the_script_shows_what_is_certified(which, exported):
 
 @pytest.mark.parametrize("kind", ["hinge", "huber"])
 def test_the_inequalities_are_those_in_balls(kind, exported):
-    """For many steps, residuals and visits verdicts differ only near the limit; the script's numbers are 0-2% above."""
+    """The script's inequalities are those of the certificate, which are computed in ball arithmetic.
+
+    They are compared for many steps, residuals and numbers of uses of a sample. Verdicts differ only near the limit,
+    and the script's numbers are 0-2% above the certificate's.
+    """
     certificate, folder = exported[kind, 1, False]
     content, net, x, y, _ = script.loaded(folder)
     start, outcomes = script.started(net, x, y, content), []
@@ -111,7 +119,7 @@ def test_the_inequalities_are_those_in_balls(kind, exported):
 
 
 def changed(folder, content=None, **arrays):
-    """Replace entries of the JSON and arrays, and renew the arrays' checksums."""
+    """Replaces entries of the JSON and arrays, and renews the arrays' checksums."""
     path = folder / "certificate.json"
     entries = json.loads(path.read_text()) | (content or {})
     for name, values in arrays.items():
@@ -128,7 +136,7 @@ def answer(folder, capsys):
 
 
 def tampered(kind, certificate, folder):
-    """Changes that make another claim or another set of data, each with the script's expected answer."""
+    """Yields changes that make another claim or other data, each with the answer that the script must give."""
     content = json.loads((folder / "certificate.json").read_text())
     x, y, kept = certificate.problem.x, certificate.problem.y, content["kept"]
     labels = y.reshape(len(y), -1)
@@ -178,7 +186,7 @@ def test_whatever_is_changed_is_refused(which, exported, tmp_path, capsys):
         changed(tmp_path / str(at), content, **arrays)
         status, lines = answer(tmp_path / str(at), capsys)
         assert status == 1 and len(lines) == 1 and lines[0].startswith("refused: ") and why in lines[0], content
-        if "claim" not in content:  # the claim names the same loss and samples: the proof alone decides
+        if "claim" not in content:  # If the claim names the changed loss and samples, the proof alone decides.
             named = {"samples": len(arrays.get("y", certificate.problem.y))} | content
             claim = json.loads((folder / "certificate.json").read_text())["claim"] | named
             changed(tmp_path / str(at), {"claim": claim})
@@ -189,7 +197,9 @@ def test_whatever_is_changed_is_refused(which, exported, tmp_path, capsys):
 
 
 def stays_true(kind, content, arrays, certificate):
-    """Whether a changed claim is true too: a sample without a pull is left out, or losses agree on the data."""
+    """Says whether a changed claim is true too: a sample without a pull is left out, or the losses agree on
+    the data.
+    """
     if kind == "huber":
         same = content.get("loss", kind), content.get("size", 0) > 0.1
         return not arrays and same in {("squares", False), (kind, True)}
@@ -198,7 +208,11 @@ def stays_true(kind, content, arrays, certificate):
 
 @pytest.mark.parametrize("kind", LOSSES)
 def test_a_sample_that_may_get_a_pull_is_refused_and_no_other(kind, exported, tmp_path, capsys):
-    """The last sample, or Huber's size, is moved until an output's enclosure just reaches or misses the end."""
+    """A sample that may get a pull is refused, and no other sample is.
+
+    The last sample, or Huber's size, is moved until an output's enclosure just reaches or just misses the end of the
+    interval without pull.
+    """
     certificate, folder = exported[kind, 1, False]
     later = certificate.enclosure(certificate.problem.x[-1:])
     f, off = float(later.value[0]), float(later.error[0])
@@ -217,7 +231,7 @@ def test_a_sample_that_may_get_a_pull_is_refused_and_no_other(kind, exported, tm
             x[-1] = at_margin(certificate, float(y[-1, 0]), part)
             changed(tmp_path / str(fine), x=x)
         status, lines = answer(tmp_path / str(fine), capsys)
-        if fine:  # the inequality holds; under Huber's loss the claim states another size
+        if fine:  # The inequality holds, but under Huber's loss the claim states another size.
             assert (status == 0) if kind != "huber" else "the claim is not what is shown, {'loss'" in lines[0]
         else:
             where = "huber is half a square" if kind == "huber" else "its loss is 0"
@@ -225,7 +239,10 @@ def test_a_sample_that_may_get_a_pull_is_refused_and_no_other(kind, exported, tm
 
 
 def at_margin(certificate, side, part):
-    """An input whose output exceeds the margin on its side by this part of the output's possible movement."""
+    """Returns an input whose output exceeds the margin on its side.
+
+    It does so by the share `part` of the movement that training may cause.
+    """
     x = certificate.problem.x[-1]
     first = certificate.problem.x[0 if certificate.problem.y[0] != side else 1]
 

@@ -1,4 +1,7 @@
-"""Exported certificates of smooth networks: the script agrees with other computations, and tampering is refused."""
+"""Tests of exported certificates of smooth networks: the script that checks them agrees with other computations.
+
+It refuses files that were tampered with.
+"""
 
 import hashlib
 import json
@@ -34,7 +37,10 @@ SLOPES = {
 
 @pytest.mark.parametrize("name", SLOPES)
 def test_series_are_within_a_unit_of_balls(name):
-    """Points near 0, at the end of a series, at the end of erf's series, and far out."""
+    """Series agree with ball arithmetic up to one unit of the last place.
+
+    The points are near 0, at the end of a series, at the end of erf's series, and far out.
+    """
     rng, before = np.random.default_rng(0), ctx.prec
     edge = [0.0, 1e-30, -1e-12, 9.4999, 9.5, -9.5001, 30.0, -99.0, 0.5, -1.0, 2.0**-5, 124.9, 125.1, -250.5, 1e9]
     points = [v for v in (*edge, *rng.normal(0, 4, 40)) if name != "sin" or abs(v) <= script.FAR]
@@ -107,7 +113,7 @@ def certified(name, visits=1.0, width=0.9):
     ],
 )
 def test_the_script_shows_what_is_certified(name, visits, tmp_path):
-    """The numbers agree with the certificate to a hundredth, and the bounds inside hold against torch."""
+    """The script's numbers agree with the certificate to a hundredth, and its inner bounds hold against torch."""
     net, certificate = certified(name, visits)
     assert certificate.certified
     probes = np.random.default_rng(1).standard_normal((12, 4))
@@ -151,7 +157,7 @@ def run(folder):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A small export, and one of another network of the same shapes."""
+    """Returns a small export, and one of another network of the same shapes."""
     folders = []
     for seed in (0, 1):
         net = module(seed, 2, nn.Tanh, 5, 3)
@@ -174,7 +180,10 @@ def test_the_folder_needs_nothing_but_python(exported, tmp_path):
 
 
 def tampered(folders, rng):
-    """Files by name, each with its change: bits, other checksums, numbers of the other network."""
+    """Yields changed files: the name, the new bytes, and whether the checksum is renewed.
+
+    Bits are flipped, or numbers are scaled or taken from the other network.
+    """
     arrays = sorted(path.name for path in folders[0].glob("*.f64"))
     for k in range(60):
         name = arrays[k % len(arrays)]
@@ -199,10 +208,10 @@ def places(content, path=()):
             yield from places(value, (*path, key))
 
 
-BENIGN = {"name"}  # only messages use a layer's name
+BENIGN = {"name"}  # The name of a layer occurs in messages only.
 
 
-@pytest.mark.slow  # hundreds of checks; a quick one is in test_export_losses
+@pytest.mark.slow  # slow, because it makes hundreds of checks; a quick test is in test_export_losses
 def test_whatever_is_changed_is_refused_in_a_line(exported, tmp_path, capsys):
     folder, rng, count = tmp_path / "out", np.random.default_rng(0), 0
     shutil.copytree(exported[0], folder)
@@ -235,7 +244,7 @@ def test_whatever_is_changed_is_refused_in_a_line(exported, tmp_path, capsys):
             inner = content
             for key in path[:-1]:
                 inner = inner[key]
-            if inner[path[-1]] == value:  # 1.0 is True
+            if inner[path[-1]] == value:  # 1.0 equals True
                 continue
             inner[path[-1]] = value
             sys.set_int_max_str_digits(0)
@@ -265,7 +274,10 @@ def test_a_field_that_is_not_there_or_of_another_type_is_named(name, exported, t
 
 
 def test_a_layers_name_can_neither_break_nor_forge_the_answer(exported, tmp_path):
-    """A lone surrogate in a message cannot be printed, and a terminal's escapes hide the text beside them."""
+    """A layer's name can neither break nor forge the answer.
+
+    A lone surrogate in a message cannot be printed, and a terminal's escapes hide the text beside them.
+    """
     shutil.copytree(exported[0], tmp_path / "out")
     path = tmp_path / "out" / "certificate.json"
     content = json.loads(path.read_text())
@@ -284,7 +296,10 @@ def test_a_layers_name_can_neither_break_nor_forge_the_answer(exported, tmp_path
 
 
 def test_the_factor_is_printed_for_the_step_without_means(exported, capsys):
-    """The proof has 1 - p eta' (alpha - beta); the printed factor is for p = 1 and the printed step alone."""
+    """The printed factor is for p = 1 and the printed step alone.
+
+    The proof has the factor 1 - p eta' (alpha - beta).
+    """
     _, net, x, y, _ = script.loaded(exported[0])
     content = json.loads((exported[0] / "certificate.json").read_text())
     ball, step = Fraction(content["ball"]), Fraction(content["step"])
@@ -298,7 +313,10 @@ def test_the_factor_is_printed_for_the_step_without_means(exported, capsys):
 
 
 def test_modules_beside_the_scripts_are_imported_but_by_python_alone(exported, tmp_path):
-    """The reason why the page checks other people's folders by a script elsewhere and `python -I`."""
+    """A module beside the script is imported by plain `python`, and not by `python -I`.
+
+    Therefore the page checks other people's folders by a script elsewhere and by `python -I`.
+    """
     shutil.copytree(exported[0], tmp_path / "out")
     own = tmp_path / "own"
     own.mkdir()

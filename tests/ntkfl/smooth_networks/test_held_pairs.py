@@ -1,4 +1,7 @@
-"""Neurons that gather at kinks while both layers of a ReLU network are trained: docs/proofs/smooth_networks.md."""
+"""Tests of neurons that gather at kinks while both layers of a ReLU network are trained.
+
+The statements are those of docs/proofs/smooth_networks.md. A held pair is a neuron and a sample at whose kink it stays.
+"""
 
 from typing import NamedTuple
 
@@ -12,13 +15,13 @@ from ntkfl.smooth_networks import certify_network
 
 NETWORKS = [(n, m, seed) for n, m in ((5, 32), (5, 256)) for seed in (0, 1)]
 NETWORKS += [(n, m, seed) for n in (10, 20) for m in (64, 256, 1024) for seed in (0, 1)]
-CERTIFIES = (5, 32, 1)  # no neuron of this network is left at a kink
+CERTIFIES = (5, 32, 1)  # No neuron of this network stays at a kink.
 QUICK = [CERTIFIES, (5, 256, 0), (10, 64, 1)]
 SLOW = [pytest.param(of, marks=pytest.mark.slow) for of in NETWORKS if of not in QUICK]
 
 
 class TwoLayer(NamedTuple):
-    """c a . max(W x, 0) on the rows of x."""
+    """A network with the outputs c a . max(W x, 0) on the rows of x."""
 
     a: np.ndarray
     w: np.ndarray
@@ -32,7 +35,7 @@ class TwoLayer(NamedTuple):
         return self.c * np.maximum(self.z(), 0) @ self.a
 
     def jacobian(self, on=None):
-        """Derivatives in a, then in W, of every sample; on: the derivative of max at every pair."""
+        """Returns every sample's derivatives in a, then in W; `on` is the derivative of max for every pair."""
         on = self.z() > 0 if on is None else on
         hidden = (on * self.a)[:, :, None] * self.x[:, None, :]
         return self.c * np.concatenate([np.maximum(self.z(), 0), hidden.reshape(len(self.x), -1)], axis=1)
@@ -45,12 +48,15 @@ class TwoLayer(NamedTuple):
         return np.concatenate([other.a - self.a, (other.w - self.w).ravel()])
 
     def curvature(self):
-        """The constants L_i of the samples."""
+        """Returns the constants L_i of the samples."""
         return self.c * np.linalg.norm(self.x, axis=1)
 
 
 def without_held(network, held):
-    """J P: each neuron's derivatives are projected orthogonally to the samples at whose kinks the neuron is held."""
+    """Returns J P, in which each neuron's derivatives are projected.
+
+    They become orthogonal to the samples at whose kinks the neuron is held.
+    """
     m, n = len(network.a), len(network.x)
     j = network.jacobian((network.z() > 0) & ~held)
     hidden = j[:, m:].reshape(n, m, -1).copy()
@@ -61,7 +67,9 @@ def without_held(network, held):
 
 
 def ball(network, residual):
-    """rho, the pairs whose kinks the ball reaches, and s_A; None where the theorem on flows does not apply."""
+    """Returns rho, the pairs whose kinks the ball may reach, and s_A, or None if the theorem on flows does not
+    apply.
+    """
     lengths, turn = np.linalg.norm(network.x, axis=1)[:, None], np.linalg.norm(network.curvature())
     rho, known = 0.0, -1
     for _ in range(400):
@@ -78,7 +86,10 @@ def ball(network, residual):
 
 
 def descended(n, width, seed, levels):
-    """Full gradient descent on both layers: the network and |r| as |r| falls to each of these levels."""
+    """Trains both layers by full gradient descent.
+
+    Yields the problem, the network and |r| as |r| falls to each of these levels.
+    """
     problem, form = data.digits(n=n, seed=seed), wide("fc:2:relu")
     start = {name: value.numpy() for name, value in form.model((problem.d,), width).initial(seed).items()}
     network = TwoLayer(start["readout.weight"], start["layer1.weight"], problem.x, width**-0.5)
@@ -108,7 +119,9 @@ def test_neurons_that_gather_end_the_certificate_of_frozen_patterns_and_not_that
 
 
 def test_the_flow_stays_and_falls_as_is_proved():
-    """Steps so short that training is nearly the flow, with pairs crossing their kinks all the time."""
+    """With steps so short that training is nearly the flow, the proved bounds hold, while pairs cross kinks all the
+    time.
+    """
     problem, network, size = next(descended(5, 256, 0, [1e-2]))
     rho, held, slowest = ball(network, size)
     at, time, crossings = network, 0.0, 0
@@ -125,7 +138,10 @@ def test_the_flow_stays_and_falls_as_is_proved():
 
 
 def near_a_held_fit(seed, held=True):
-    """A fit with some pairs on or near kinks, and a network near it with the fit's patterns on the other pairs."""
+    """Returns a fit with some pairs on or near kinks, and a network near it.
+
+    The other pairs have the same patterns in both. The pairs and the random generator are returned too.
+    """
     rng = np.random.default_rng(seed)
     x, w, a = rng.standard_normal((3, 5)), rng.standard_normal((4, 5)), rng.standard_normal(4)
     pairs = np.zeros((3, 4), bool)
@@ -143,9 +159,12 @@ def near_a_held_fit(seed, held=True):
 
 @given(st.integers(0, 10**6), st.floats(0.01, 1.9))
 def test_one_step_keeps_to_the_lemma_with_pairs_held(seed, length):
-    """|e+|^2 <= |e|^2 - (eps/2) sum eta r^2 + sum eta L^2 |e|^4 / (2 eps), whatever derivative a kink is given."""
+    """One step satisfies the lemma, whatever derivative is chosen at a kink.
+
+    It says that |e+|^2 <= |e|^2 - (eps/2) sum eta r^2 + sum eta L^2 |e|^4 / (2 eps).
+    """
     fit, network, pairs, rng = near_a_held_fit(seed)
-    # about half of these pairs are on their kinks in `network` too
+    # About half of these pairs are on their kinks in `network` too.
     for i, r in np.argwhere(pairs & (rng.random(pairs.shape) < 0.5)):
         network.w[r] -= network.w[r] @ network.x[i] / (network.x[i] @ network.x[i]) * network.x[i]
     at_kink = np.abs(network.z()) < 1e-12

@@ -1,4 +1,7 @@
-"""JAX functions read as layers are certified like the torch network, and refused if they do anything else."""
+"""Tests of JAX functions that are read as layers: they are certified like the same torch network.
+
+They are refused if they do anything else.
+"""
 
 import jax
 import jax.flatten_util
@@ -66,7 +69,10 @@ def silu_residual():
 
 @pytest.mark.parametrize("name", PHI)
 def test_every_activation_is_read_with_numbers_before_and_behind(name):
-    """The function has NTK parametrisation, weights with and without transposition, and the layer 1.5 phi(.7 z)."""
+    """Every activation is read, with factors before and behind it.
+
+    The function has NTK parametrisation, weights with and without transposition, and the layer 1.5 phi(.7 z).
+    """
     p, phi = drawn(a=(5, 3), b=(5,), c=(5, 5), d=(5, 1)), PHI[name]
 
     def function(p, x):
@@ -84,7 +90,10 @@ def test_every_activation_is_read_with_numbers_before_and_behind(name):
 
 @pytest.mark.parametrize("factor", [0.1, 1.0, 3.0, 30.0])
 def test_an_activation_of_a_multiple_of_a_sum_has_its_factor_in_every_bound(factor):
-    """With the norm of 3 I taken as 1, the bound of this network's gradient was 3.17; the gradient's norm is 3.35."""
+    """The factor of an activation of a multiple of a sum is part of every bound.
+
+    When the norm of 3 I was taken as 1, the bound of this network's gradient was 3.17, but the gradient's norm is 3.35.
+    """
     rng = np.random.default_rng(0)
     shapes = (("a", (4, 6), 2), ("b", (6, 6), 2.4), ("c", (6,), 2.4))
     p = {name: rng.standard_normal(shape) / size for name, shape, size in shapes}
@@ -181,13 +190,13 @@ def test_functions_without_parameters_are_refused():
 
 
 def test_what_was_read_is_compared_with_the_function(monkeypatch):
-    """A reader of layers that takes sine for tanh is caught."""
+    """If the reader of layers takes sine for tanh, the comparison with the function finds it."""
     from ntkfl.smooth_networks import jax_layers
 
     trees = jax_layers._references()
     monkeypatch.setattr(jax_layers, "_references", lambda: trees | {"tanh": trees["sin"], "sin": trees["tanh"]})
     params = drawn(a=(4, 3), d=(3, 1))
-    # the outputs at zero parameters alone hide every difference except the scale
+    # At zero parameters the outputs alone would hide every difference except the scale.
     for given in (params, params | {"a": 0 * params["a"], "d": 0 * params["d"]}):
         with pytest.raises(ValueError, match="the outputs of the function are not those of the layers read from it"):
             layers_of(lambda p, x: jnp.tanh(x @ p["a"]) @ p["d"], given, 4)

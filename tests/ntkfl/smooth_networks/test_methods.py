@@ -1,4 +1,7 @@
-"""`certify_rounds` of methods with memory: rounds stay inside, the inequalities are the proof's, and refusals."""
+"""Tests of `certify_rounds` for methods with memory: rounds stay within the claims, and bad input is refused.
+
+The inequalities are those of the proof.
+"""
 
 import re
 from dataclasses import replace
@@ -49,7 +52,10 @@ def test_a_method_keeps_to_its_certificate(kind):
 
 
 def recomputed(steps, linear, turn, radius, ratio):
-    """docs/proofs/any_method.md, with this lambda, in float64: q and delta + d V_0; None where the step is too long."""
+    """Returns q and delta + d V_0 of docs/proofs/any_method.md, computed in float64 with this lambda.
+
+    Returns None if the step is too long.
+    """
     tau, eta, mu, name = turn * radius, steps.local, steps.pull, steps.name
     if not eta * mu < 1 or any(eta * c.root**2 > 2 * (1 - eta * mu) for c in linear.clients):
         return None
@@ -131,7 +137,7 @@ def test_the_inequalities_are_those_of_the_proof(method, turn, radius, eta, serv
         return
     assert (proved.rate, proved.reach) == pytest.approx(exact, rel=1e-9)
     assert proved.rate >= rate * (1 - 1e-12) and reach < radius
-    for other in np.logspace(-6, 2, 30):  # no other lambda gives a better rate
+    for other in np.logspace(-6, 2, 30):  # No other lambda gives a better rate.
         assert recomputed(steps, LINEAR, turn, radius, other)[0] >= rate * (1 - 1e-9)
 
 
@@ -183,7 +189,7 @@ def test_the_numbers_of_the_linear_model_are_enclosed_and_sharp(kind):
         x = np.linalg.inv(s)
 
         def farthest(matrix, metric, x=x):
-            """The largest root of v' metric v over v = matrix z, |S z| = 1."""
+            """Returns the root of the largest v' metric v over v = matrix z with |S z| = 1."""
             image = matrix @ x
             return np.sqrt(np.linalg.eigvalsh(image.T @ metric @ image)[-1])
 

@@ -1,4 +1,8 @@
-"""Certificates of smooth networks under hinge, band and Huber's loss: lemmas, kept samples, training, refusals."""
+"""Tests of certificates of smooth networks under hinge, band and Huber's loss.
+
+They concern the lemmas, the samples that are kept, training, and refusals. A pull is the negative slope of the loss in
+an output.
+"""
 
 from dataclasses import replace
 
@@ -20,7 +24,10 @@ BAND = 0.2
 
 
 def case(seed, outputs=1, width=12, depth=3, samples=3, often=0.3):
-    """Layers, inputs, outputs, and labels; the outputs lie just outside or well inside the bands of their labels."""
+    """Returns layers, inputs, outputs, and a function that gives labels.
+
+    The outputs lie just outside or well inside the bands around their labels.
+    """
     rng = np.random.default_rng([seed, 9])
     layers = network(seed, (4, *[width] * (depth - 1), outputs), ["tanh", "gelu", "tanh"][: depth - 1])
     x = rng.standard_normal((samples, 4))
@@ -36,7 +43,7 @@ def case(seed, outputs=1, width=12, depth=3, samples=3, often=0.3):
 
 
 def certified(seed, loss=None, share=0.9, visits=1.0, **sizes):
-    """A certificate near the largest residual that certifies."""
+    """Returns a certificate near the largest residual that certifies."""
     layers, x, _, labels = case(seed, **sizes)
     size = 1e-3
     for _ in range(30):
@@ -53,7 +60,10 @@ def certified(seed, loss=None, share=0.9, visits=1.0, **sizes):
 
 
 def slow_fit(net, theta, x, low, high):
-    """The nearest point whose outputs are in the intervals, by SLSQP: independent of the adversary's Newton steps."""
+    """Returns the nearest point whose outputs are in the intervals.
+
+    SLSQP finds it, independently of the adversary's Newton steps.
+    """
     nearest = minimize(
         lambda t: ((t - theta) ** 2).sum() / 2,
         theta,
@@ -117,7 +127,7 @@ def test_an_adversary_finds_nothing_under_a_band_and_breaks_what_claims_too_much
     assert certificate.start.intervals and len(certificate.kept) <= certificate.problem.n
     attack = attack_network(certificate, trials=60, seed=seed)
     assert attack.broken is None and attack.windows >= 60 and attack.worst.distance > 0.02
-    # one sample has a pull; `left_out` does not visit it
+    # One sample has a pull; with `left_out` no step is taken on it.
     alone = certified(seed, visits=visits, outputs=outputs, often=1)
     assert attack_network(alone, trials=60, seed=seed).broken is None
     assert attack_network(alone, trials=60, left_out=1).broken == "factor"
@@ -134,7 +144,8 @@ LEFT_OUT, LONGER, SERVER = {"left_out": 1}, {"longer": 3.0}, {"server": 6.0}
 @pytest.mark.parametrize(
     ("seed", "loss", "breaking"),
     [
-        (20, HINGE, ()),  # long steps end beyond the margin, where nothing pulls
+        # Here long steps break nothing, because they end beyond the margin, where the hinge has no slope.
+        (20, HINGE, ()),
         (21, band(0.2), (LEFT_OUT,)),
         (22, huber(0.05), (LEFT_OUT, LONGER, SERVER)),
         (23, band(1e-6), (LEFT_OUT, LONGER, SERVER)),
@@ -149,7 +160,7 @@ def test_an_adversary_is_long_in_vain_and_soon_succeeds_without_a_hypothesis(see
 
 
 def test_only_samples_that_may_get_a_pull_count():
-    """A sample well inside its interval changes nothing; a sample that may leave its interval is kept."""
+    """A sample well inside its interval changes nothing, whereas a sample that may leave its interval is kept."""
     certificate = certified(3, samples=4, outputs=1)
     problem, layers = certificate.problem, certificate.start.curvature.layers
     extra = np.ones((1, 4))
@@ -188,7 +199,10 @@ def test_hubers_loss_is_squares_while_outputs_stay_near_their_labels():
 
 
 def test_a_band_narrower_than_rounding_is_still_no_point():
-    """The band's ends are one float, yet it counts as an interval: the bound of moving fits is proved for points."""
+    """A band narrower than rounding counts as an interval, although its ends are one float.
+
+    The other bound, for targets that are single points, is not proved for it.
+    """
     layers, x, f, _ = case(3)
     problem = Problem(x, 1 + f[:, 0] * 0)
     narrow, wide_enough, squares = (
@@ -222,7 +236,11 @@ def test_samples_are_named_as_they_were_given():
 
 
 def test_equal_samples_are_told_apart_by_the_ends_of_their_intervals():
-    """Three equal samples whose bands meet in pairs, all together, or nowhere; messages never call targets labels."""
+    """Equal samples are distinguished by the ends of their intervals.
+
+    The bands of three equal samples meet in pairs, all together, or nowhere. The targets that the certificate computes
+    are never called labels in messages.
+    """
     layers, x, f, _ = case(0, samples=2)
     equal, start = x[[0, 1, 1, 1]], np.append(f[0], f[1].repeat(3)) + np.array([BAND / 2, 9, 9, 9])
     for offsets, why in (
@@ -244,7 +262,10 @@ def test_equal_samples_are_told_apart_by_the_ends_of_their_intervals():
 
 @pytest.mark.parametrize("loss", [HINGE, huber(0.1), SQUARES])
 def test_a_loss_is_trained_on_by_algorithm_1(loss, monkeypatch):
-    """Squares are trained by both routes; other losses equal a plain loop over clients and steps."""
+    """Training on the loss equals a plain loop over clients and steps.
+
+    The squared loss is trained both as squares and as a general loss.
+    """
     rng = np.random.default_rng(0)
     problem = Problem(rng.standard_normal((4, 3)), rng.choice([-1.0, 1.0], 4), np.array([0, 0, 0, 1]))
     setup, spec = Setup(width=8, eta_local=0.05, local_steps=3, eta_global=0.7), wide("fc:3:gelu:bias=0.2")
