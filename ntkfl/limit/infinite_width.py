@@ -1,6 +1,6 @@
 """Federated training at infinite width: outputs, predictions and movement at any round from one eigendecomposition.
 
-`Regime` is the base of all exact regimes: outputs, residuals and predictions at any rounds, and their shapes.
+`Regime` is the base class of all exact regimes. A regime gives outputs, residuals and predictions at any rounds.
 """
 
 from __future__ import annotations
@@ -28,39 +28,45 @@ from ntkfl.memory import require
 from ntkfl.problem import Problem, Setup, finite_array, number_array, require_magnitudes
 from ntkfl.trajectory import Trajectory, provenance
 
-STREAMED = 2**25  # entries of the kernel between new points and samples that are held at a time
-Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]  # (p, d) and (n, d) -> (p, n); None: x again
+STREAMED = 2**25  # the largest number of kernel values between new points and samples that are held at a time
+# maps points (p, d) and (n, d) to kernel values (p, n); if the second is None, it is the first again
+Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
 
 RENAMED = {"state_map": "it is called round_map"}
 
 
 @dataclass(frozen=True, eq=False)
 class Regime(ABC):
-    """Training that is linear in the weights: f(x, t) = f(x, 0) + h(x) . c_t, with coefficients c_t of the samples."""
+    """Training that is linear in the weights: f(x, t) = f(x, 0) + h(x) . c_t.
 
-    problem: Problem  # data; y (n,) or (n, C)
+    Here h(x) has the kernel values between x and the samples, and c_t has one coefficient for each sample.
+    """
+
+    problem: Problem  # the data; y has the shape (n,) or (n, C)
     setup: Setup  # the steps
     gram: Float[np.ndarray, "n n"]  # H, (n, n), symmetric and positive semi-definite
-    # (x, z) -> (p, n), the kernel of H; None: H was given as a matrix, and kernel values at other points must be given
-    # too
+    # The kernel of H, which maps (x, z) to (p, n). None means that H was given as a matrix; kernel values at other
+    # points must then be given too.
     kernel: Kernel | None = infinite
-    # names that this regime lacks, each with the reason and the regime that has the name
+    # names that this regime lacks, each with a reason and with the name or call to use instead
     no_answer: ClassVar[dict[str, str]] = {}
 
-    if TYPE_CHECKING:  # each class has `method` as a field, a property or an attribute
+    if TYPE_CHECKING:  # each class has `method` as a field, as a property or as a class attribute
 
         @property
         def method(self) -> str:
             """The name of the method."""
 
-    else:  # hidden from the type checker, which then refuses unknown names
+    else:  # hidden from the type checker, so that it refuses unknown names
 
         def __getattr__(self, name: str) -> Any:
-            """Raise an AttributeError; for a name that only other regimes have, the error says why this regime lacks
-            it."""
+            """Raise an AttributeError.
+
+            If only other regimes have the name, the error says why this regime lacks it.
+            """
             if why := (self.no_answer | RENAMED).get(name):
                 raise AttributeError(f"{type(self).__name__} has no {name}: {why}")
-            return super().__getattribute__(name)  # raises Python's error, also where a property raised the error
+            return super().__getattribute__(name)  # raises Python's own error, also if a property raised the error
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.method}: {self.problem!r}, {self.setup!r}>"
@@ -68,11 +74,13 @@ class Regime(ABC):
     @property
     @abstractmethod
     def step_warning(self) -> str | None:
-        """The sentence that the steps pass the stability limit, with the limit; None if they do not."""
+        """A sentence that the steps pass the stability limit, with the limit; None if the steps do not pass it."""
 
     @abstractmethod
     def _both(self, initial: Float[np.ndarray, "n C"], t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """r(t) of these rounds, (T, n, C), for r(0) = `initial`, and c_t of the same shape: y(t) - y(0) = H c_t."""
+        """r(t), (T, n, C), for r(0) = `initial`, and the coefficients c_t with y(t) - y(0) = H c_t, of the same
+        shape.
+        """
 
     def _residuals(self, initial: Float[np.ndarray, "n C"], t: np.ndarray) -> Float[np.ndarray, "T n C"]:
         return self._both(initial, t)[0]
@@ -81,7 +89,7 @@ class Regime(ABC):
         return self._both(initial, t)[1]
 
     def outputs(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """y(t) at each of T rounds, (T, n) or (T, n, C); for one integer (n,) or (n, C).
+        """y(t) at each of T rounds, (T, n) or (T, n, C); for a single integer (n,) or (n, C).
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -89,20 +97,22 @@ class Regime(ABC):
 
         Raises:
             ValueError: rounds that are not integers from 0 to 2^53, initial outputs of the wrong shape.
-            OverflowError: the outputs pass the largest float64, as only steps beyond the limit make them do.
+            OverflowError: the outputs pass the largest float64, which happens only with steps beyond the limit.
         """
         t = checked_rounds(rounds)
         return self._shaped(self._labels - self._residual(t, initial_outputs), np.shape(rounds))
 
     def residual(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """r(t) = y - y(t), in the shape of `outputs`, with the digits that y - outputs(t) loses as r(t) -> 0.
+        """r(t) = y - y(t), in the shape of `outputs`.
 
-        These digits are kept if P is positive, as it is for steps below the clients' limit, or if H is not singular.
-        Raises: as `outputs`.
+        As r(t) -> 0, the difference y - outputs(t) loses digits, which this method keeps. They are kept if P is
+        positive, as it is for steps below the clients' limit, or if H is not singular.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+
+        Raises: as `outputs`.
         """
         return self._shaped(self._residual(checked_rounds(rounds), initial_outputs), np.shape(rounds))
 
@@ -114,18 +124,20 @@ class Regime(ABC):
         initial_prediction: ArrayLike | None = None,
         cross_gram: ArrayLike | None = None,
     ) -> np.ndarray:
-        """f(x, t) = f(x, 0) + h(x)^T H^{-1} (y(t) - y(0)), (len(rounds), n'[, C]). Source: fl-ntk/X.8.
+        """Predictions f(x, t) = f(x, 0) + h(x)^T H^{-1} (y(t) - y(0)), (len(rounds), n'[, C]).
 
-        H is not inverted: the coefficients H^{-1} (y(t) - y(0)) are the sum of the clients' steps, also for a singular
-        H.
+        H is not inverted. The coefficients H^{-1} (y(t) - y(0)) are the sum of the clients' steps, which also exists
+        for a singular H.
+
+        Source: fl-ntk/X.8.
 
         Args:
             x: points, (n', d); a problem `per_output` has n' C predictions.
             rounds: as in `outputs`.
             initial_outputs: y(0), 0 unless given.
             initial_prediction: f(x, 0), (n'[, C]), 0 unless given.
-            cross_gram: h, the kernel between x and the training points, (n', n). Default: by the regime's kernel;
-                needed if H was given as a matrix (x is then not used and may be None).
+            cross_gram: h, the kernel between x and the training points, (n', n). By default the regime's kernel
+                computes it. It is needed if H was given as a matrix (x is then not used and may be None).
 
         Raises:
             ValueError: as `outputs`; a cross_gram that is missing or of the wrong shape.
@@ -145,7 +157,7 @@ class Regime(ABC):
         initial_prediction: ArrayLike | None = None,
         cross_gram: ArrayLike | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`outputs` and `predict` at these rounds; where rounds run one by one, both come from one run.
+        """`outputs` and `predict` at these rounds; if rounds are computed one by one, both come from one run.
 
         Args:
             x: points, (n', d), as in `predict`.
@@ -155,7 +167,8 @@ class Regime(ABC):
             cross_gram: as in `predict`.
 
         Returns:
-            The outputs, (T, n[, C]), and the predictions, (T, n'[, C]), of T rounds; for one integer without T.
+            The outputs, (T, n[, C]), and the predictions, (T, n'[, C]), of T rounds; for a single integer the axis T is
+            left out.
 
         Raises:
             ValueError: as `predict`.
@@ -170,7 +183,9 @@ class Regime(ABC):
         return self._shaped(outputs, np.shape(rounds)), self._shaped(start + change, np.shape(rounds))
 
     def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """|U(t) - U(0)|_F, in the shape of `rounds`: sqrt(c_t^T H c_t), where H c_t = y(t) - y(0). Source: fl-ntk/X.8.
+        """|U(t) - U(0)|_F, in the shape of `rounds`, computed as sqrt(c_t^T H c_t) where H c_t = y(t) - y(0).
+
+        Source: fl-ntk/X.8.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -181,24 +196,26 @@ class Regime(ABC):
         return np.sqrt(np.maximum(self._finite(squared), 0)).reshape(np.shape(rounds))
 
     def _predicted(self, c: Float[np.ndarray, "T n C"], kernels: Iterable[np.ndarray]) -> Float[np.ndarray, "T p C"]:
-        """h . c_t for the points of these kernels, one kernel after the other."""
+        """h . c_t for the points of these kernel matrices, which are used one after the other."""
         rows = c.swapaxes(1, 2).reshape(-1, c.shape[1])  # copied once for all kernels
         values = np.concatenate([rows @ h.T for h in kernels], axis=1)
         return self._finite(values.reshape(len(c), c.shape[2], -1).swapaxes(1, 2))
 
     def _cross_grams(self, x: ArrayLike | None, cross_gram: ArrayLike | None) -> Iterator[Float[np.ndarray, "p n"]]:
-        """h for few points at a time; the first block is computed at once, to refuse bad input early."""
+        """Yields h for few points at a time; the first block is computed at once, so that bad input is refused
+        early.
+        """
         pieces = [x] if x is None or cross_gram is not None else self._pieces(finite_array("x", x))
         first = self._cross_gram(pieces[0], cross_gram)
         return chain([first], (self._cross_gram(piece, None) for piece in pieces[1:]))
 
     def _pieces(self, x: np.ndarray) -> list[np.ndarray]:
-        """Blocks of the points, small enough for their kernel with the samples."""
+        """Blocks of the points that are so small that their kernel values with the samples can be held."""
         step = max(1, STREAMED // self.problem.n)
         return [x[s : s + step] for s in range(0, max(1, len(x)), step)] if x.ndim == 2 else [x]
 
     def _cross_gram(self, x: ArrayLike | None, cross_gram: ArrayLike | None) -> Float[np.ndarray, "p n"]:
-        """h, the kernel between new points and the samples, computed unless given."""
+        """h, the kernel values between new points and the samples, which are computed if they are not given."""
         if cross_gram is None:
             if self.kernel is None or x is None:
                 raise ValueError(
@@ -221,13 +238,13 @@ class Regime(ABC):
 
     @cached_property
     def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues of H, ascending, and its eigenvectors."""
+        """Eigenvalues of H, ascending, and the eigenvectors of H."""
         values, vectors = np.linalg.eigh(self.gram)
         return values, vectors
 
     @property
     def _decomposed(self) -> dict[str, object]:
-        """Cached decompositions that regimes of the same H share, whatever their steps and methods."""
+        """Cached decompositions that regimes of the same H share, whatever the steps and methods."""
         return {"_clients": self._clients} | {
             name: vars(self)[name]
             for name in ("_eigen", "_spaces", "_responses", "_block_errors", "_tops")
@@ -250,7 +267,7 @@ class Regime(ABC):
         search: Callable[[np.ndarray, float], int],
         what: str = "every residual",
     ) -> int:
-        """The round that `search` finds, given r(0) and eps |r(0)|; 0 if no round is needed.
+        """The round that `search` finds, called with r(0) and eps |r(0)|; 0 if no round is needed.
 
         Raises:
             ValueError: eps not positive, a step beyond the stability limit; as `search`.
@@ -278,7 +295,7 @@ class Regime(ABC):
         return self._labels - self._columns("initial_outputs", initial_outputs, self.problem.n)
 
     def _columns(self, name: str, array: ArrayLike | None, rows: int) -> np.ndarray:
-        """An optional start as (rows, C); zeros if it is None."""
+        """An optional array as (rows, C); zeros if it is None."""
         shape = (rows, *self.problem.y.shape[1:])
         values = np.zeros(shape) if array is None else finite_array(name, array)
         if values.shape != shape:
@@ -286,7 +303,7 @@ class Regime(ABC):
         return values.reshape(rows, -1)
 
     def _shaped(self, values: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
-        """(..., n', C) with the given leading axes; without the last axis if y has none."""
+        """The values as (..., n', C) with the given leading axes; the last axis is left out if y has none."""
         return values.reshape(*leading, values.shape[-2], *self.problem.y.shape[1:])
 
     def _finite(self, values: np.ndarray) -> np.ndarray:
@@ -296,7 +313,7 @@ class Regime(ABC):
 
 
 def checked_rounds(rounds: ArrayLike) -> np.ndarray:
-    """Rounds as a vector of float64 integers."""
+    """Checks numbers of rounds and returns them as a vector of integers."""
     t = number_array("rounds", rounds)
     if t.ndim > 1 or not (np.issubdtype(t.dtype, np.integer) or t.size == 0):
         raise ValueError(f"rounds has dtype {t.dtype} and shape {t.shape}; it must be an integer or a list of integers")
@@ -305,15 +322,15 @@ def checked_rounds(rounds: ArrayLike) -> np.ndarray:
     return np.atleast_1d(t).astype(np.int64)
 
 
-_CHUNK = 64  # rounds evaluated by one matrix product
+_CHUNK = 64  # number of rounds that are evaluated by one matrix product
 
 
 def first_round_within(modes: RoundModes, initial: Float[np.ndarray, "n C"], target: float) -> int:
-    """First t with |r(t)|_F <= target, up to the rounding of this comparison.
+    """The first t with |r(t)|_F <= target, up to the rounding of this comparison.
 
     In the notation of `RoundModes`, r(t+s) - r(t) = -outward (energy g_s d^t w), and the norm of this difference is at
-    most gain |energy g_s d^t w|. This bound grows with s. Rounds in which this bound keeps the residual above the
-    target are skipped; all others are evaluated. Every mode must have 0 <= rho nu < 2.
+    most gain |energy g_s d^t w|. This bound grows with s. Rounds are skipped if this bound shows that the residual is
+    above the target in them; all others are evaluated. Every mode must have 0 <= rho nu < 2.
 
     Raises:
         ValueError: the norm never falls that far, or not within 2^53 rounds.
@@ -322,7 +339,7 @@ def first_round_within(modes: RoundModes, initial: Float[np.ndarray, "n C"], tar
     size, pace = np.linalg.norm(w, axis=1), np.minimum(x, 2 - x)
     start = None if modes.start is None else np.linalg.norm(modes.start @ initial, axis=1)
 
-    def still_above(t: int) -> bool:  # if the modes span the residual, |r(t)| >= gain_min |d^t z|
+    def still_above(t: int) -> bool:  # if the modes span the residual, |r(t)| is at least gain_min |d^t z|
         return start is not None and least * float(np.linalg.norm(decay(pace, t) * start)) > target * (1 + 1e-6)
 
     t = _last_true(still_above)
@@ -355,8 +372,10 @@ def _rest(modes: RoundModes, initial: np.ndarray) -> np.ndarray:
 
 
 def _last_true(holds: Callable[[int], bool]) -> int:
-    """The largest s <= 2^53 at which a monotone predicate (once false, always false) holds; 0 if the predicate is false
-    at 1."""
+    """The largest s <= 2^53 for which a predicate holds; 0 if it does not hold for 1.
+
+    The predicate must be monotone: once it is false, it stays false.
+    """
     high = 1
     while high < EXACT_INTEGERS and holds(high):
         interruption.check()
@@ -370,7 +389,8 @@ class StepLimits(NamedTuple):
     Args:
         eta_global: 2N / nu_max at this eta_local and K; 0 if some nu <= 0, since then no server step contracts every
             residual.
-        eta_local: 2 / max_c |H_cc|; below it every eta_global <= 1 is stable, whatever N, K and the partition.
+        eta_local: 2 / max_c |H_cc|; if eta_local is below this number, every eta_global <= 1 is stable, whatever N, K
+            and the partition.
     """
 
     eta_global: float
@@ -379,22 +399,26 @@ class StepLimits(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KernelRegime(Regime):
-    """Federated training at infinite width; made by `kernel_regime`, which validates. Source: fl-ntk/X.1 to X.4, X.8.
+    """Federated training at infinite width; made by `kernel_regime`, which validates.
 
-    The residual r(t) = y - y(t) follows r(t+1) = M r(t), M = I - (eta_g/N) H P, P = blockdiag_c f_K(H_cc), f_K(q) =
-    eta_l sum_{k<K} (1 - eta_l q)^k. Unless given, `initial_outputs`, y(0), is 0, the mean of a wide network's outputs.
-    Everything is float64. The eigendecomposition causes a rounding error of about n eps for every round that a mode
-    lasts, as the recursion does. At and near eta_local q = 2 with an even K this error is larger, since f_K(q) is
+    The residual r(t) = y - y(t) follows r(t+1) = M r(t) with M = I - (eta_g/N) H P, P = blockdiag_c f_K(H_cc) and
+    f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k. Unless `initial_outputs` are given, y(0) is 0, the mean of a wide
+    network's outputs.
+
+    Everything is computed in float64. Like the recursion, the eigendecomposition has a rounding error of about n eps
+    for every round that a mode lasts. At and near eta_local q = 2 with an even K this error is larger, since f_K(q) is
     rounding noise there.
+
+    Source: fl-ntk/X.1 to X.4, X.8.
     """
 
     method = "fl-ntk"
 
     def at(self, setup: Setup) -> KernelRegime:
-        """The regime of the same data and Gram matrix with other steps, for sweeps; decompositions are shared.
+        """The regime of the same data and Gram matrix with other steps, for sweeps over steps.
 
-        The decomposition of the clients' blocks is always shared, and that of the round if eta_local and local_steps
-        are the same. There is no warning of steps beyond the limit; see `stable` or `step_warning`.
+        The two regimes share decompositions: that of the clients' blocks always, and that of the round if eta_local and
+        local_steps are the same. There is no warning of steps beyond the limit; see `stable` or `step_warning`.
 
         Args:
             setup: the steps.
@@ -408,18 +432,20 @@ class KernelRegime(Regime):
 
     @cached_property
     def round_map(self) -> Float[np.ndarray, "n n"]:
-        """M, the map from a round's residual to the next round's."""
+        """M, the map from a round's residual to the next round's residual."""
         return np.eye(self.problem.n) - self._rho * self._clients.apply(self._response, self.gram).T
 
     @cached_property
     def nu(self) -> Float[np.ndarray, " n"]:
-        """Eigenvalues of H P, ascending; real, since a symmetric matrix has the same eigenvalues. Source:
-        fl-ntk/X.2."""
+        """Eigenvalues of H P, ascending; they are real, since a symmetric matrix has the same eigenvalues.
+
+        Source: fl-ntk/X.2.
+        """
         return np.sort(np.append(self._modes.nu, np.zeros(self.problem.n - len(self._modes.nu))))
 
     @property
     def response_eigenvalues(self) -> Float[np.ndarray, " n"]:
-        """(eta_g/N) nu, ascending: 1 minus the eigenvalues of M."""
+        """(eta_g/N) nu, ascending; the eigenvalues of M are 1 minus these numbers."""
         return self._rho * self.nu
 
     @property
@@ -429,12 +455,16 @@ class KernelRegime(Regime):
 
     @property
     def rate(self) -> float:
-        """Spectral radius of M: the contraction per round of (r^T H^{-1} r)^(1/2); the Euclidean norm may grow."""
+        """Spectral radius of M.
+
+        It is the contraction per round of (r^T H^{-1} r)^(1/2); the Euclidean norm of r may grow.
+        """
         return float(np.abs(self.spectrum).max())
 
     @property
     def stable(self) -> bool:
-        """Whether 0 < (eta_g/N) nu < 2 for every nu, beyond rounding: the residual contracts to 0 from any start.
+        """Whether 0 < (eta_g/N) nu < 2 for every nu, beyond rounding, so that the residual contracts to 0 from any
+        start.
 
         Source: fl-ntk/X.3.
         """
@@ -442,7 +472,7 @@ class KernelRegime(Regime):
 
     @property
     def undecided(self) -> bool:
-        """Whether rounding hides the answer to `stable`, where H is not singular."""
+        """Whether rounding leaves the answer to `stable` open, although H is not singular."""
         return bool(self.nu[0] > 0 and abs(self._room) <= self._rounding)
 
     @property
@@ -452,12 +482,12 @@ class KernelRegime(Regime):
 
     @property
     def _rounding(self) -> float:
-        """Error of the largest (eta_g/N) nu."""
+        """Rounding error of the largest (eta_g/N) nu."""
         return self.problem.n * EPSILON * self._rho * float(self.nu[-1])
 
     @property
     def step_limits(self) -> StepLimits:
-        """The largest stable server and client steps; 0 for the server where a round overflows float64."""
+        """The largest stable server and client steps; the server's is 0 if a round overflows float64."""
         if not np.isfinite(self._response).all():
             return StepLimits(0.0, self._local_limit())
         slowest, fastest = self.nu[0], self.nu[-1]
@@ -470,7 +500,8 @@ class KernelRegime(Regime):
         A residual that stays for ever because H is singular causes no warning.
         """
         setup, below = self.setup, self._local_limit()
-        if setup.eta_local < below and setup.eta_global <= 1:  # stable for any H by X.3, without a decomposition
+        # by X.3 these steps are stable for any H, so that no decomposition is needed
+        if setup.eta_local < below and setup.eta_global <= 1:
             return None
         remedy = f"eta_local < {below:.6g} keeps every eta_global <= 1 stable"
         setting = f"eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
@@ -487,7 +518,9 @@ class KernelRegime(Regime):
         )
 
     def rounds_to(self, eps: float, initial_outputs: ArrayLike | None = None) -> int:
-        """First t with |r(t)|_2 <= eps |r(0)|_2. The norm may rise before; no round that could be the first is skipped.
+        """The first t with |r(t)|_2 <= eps |r(0)|_2.
+
+        The norm may rise before this round, and no round that could be the first is skipped.
 
         Args:
             eps: share of the first residual, positive.
@@ -502,7 +535,9 @@ class KernelRegime(Regime):
         )
 
     def local_outputs(self, t: int, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """y^{(k)}(t), k = 0..K: each sample's output by its client's model, (K+1, n[, C]). Source: fl-ntk/X.1.
+        """y^{(k)}(t) for k = 0..K, the output of each sample by its client's model, (K+1, n[, C]).
+
+        Source: fl-ntk/X.1.
 
         Args:
             t: the round, from 0.
@@ -514,19 +549,23 @@ class KernelRegime(Regime):
         return self._shaped(self._local_outputs(residual)[0], (self.setup.local_steps + 1,))
 
     def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """|U(t) - U(0)|_F at infinite width, in the shape of `rounds`: sqrt(c_t^T H c_t), where H c_t = y(t) - y(0).
+        """|U(t) - U(0)|_F at infinite width, in the shape of `rounds`.
+
+        It is computed as sqrt(c_t^T H c_t), where H c_t = y(t) - y(0).
+
+        Source: fl-ntk/X.8.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
-        Raises: as `outputs`. Source: fl-ntk/X.8.
+        Raises: as `outputs`.
         """
         squared = self._modes.squared_movement(self._initial_residual(initial_outputs), checked_rounds(rounds))
         return np.sqrt(self._finite(squared)).reshape(np.shape(rounds))
 
     def trajectory(self, initial_outputs: ArrayLike | None = None) -> Trajectory:
-        """The whole run of setup.rounds rounds, in the form that a simulated network returns.
+        """The whole run of setup.rounds rounds, in the form in which a simulated network returns it.
 
         Args:
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
@@ -555,7 +594,7 @@ class KernelRegime(Regime):
 
     @cached_property
     def _response(self) -> Float[np.ndarray, " n"]:
-        """f_K at the clients' eigenvalues: the eigenvalues of P."""
+        """f_K at the eigenvalues of the clients' blocks, which gives the eigenvalues of P."""
         return geometric_sum(self._clients.values, self.setup.eta_local, self.setup.local_steps)
 
     @cached_property
@@ -578,8 +617,9 @@ class KernelRegime(Regime):
         return self._labels - self._finite(local)
 
 
-MATRICES = 8.5  # (n, n) matrices held until the round is decomposed, measured
-GRAM_TOLERANCE = 1e-12  # asymmetry and negative eigenvalues, relative to the largest entry and to the norm
+MATRICES = 8.5  # number of (n, n) matrices that are held until the round is decomposed, measured
+# largest asymmetry, relative to the largest entry; largest size of a negative eigenvalue, relative to the norm
+GRAM_TOLERANCE = 1e-12
 
 
 class UnstableSteps(UserWarning):
@@ -589,8 +629,8 @@ class UnstableSteps(UserWarning):
 def algorithm1_limit(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None) -> KernelRegime:
     """The regime of Algorithm 1 with the checks of `ntkfl.kernel_regime`, without a warning of unstable steps.
 
-    `gram` is a matrix or a kernel, by default H_inf. For a problem `per_output` a kernel is called with the samples and
-    may give one output or all of them.
+    `gram` is a matrix or a kernel, by default H_inf. For a problem `per_output`, a kernel is called with the samples;
+    it may give the values of one output or of all outputs.
     """
     require_magnitudes(problem, rows=gram is None)
     require("the kernel regime", lambda n: 8 * MATRICES * n * n, n=problem.n)
@@ -605,17 +645,18 @@ def algorithm1_limit(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | 
 
 
 def warn_if_unstable(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None) -> str | None:
-    """Warn the caller's caller when the steps pass the stability limit at infinite width (or of `gram`).
+    """Warn the caller of the caller if the steps pass the stability limit at infinite width, or that of `gram`.
 
     Args:
         problem: data.
         setup: eta_local, eta_global and local_steps.
         gram: H, (n, n); default: H_inf.
 
-    Returns the warning's text, or None if the steps are stable. Raises: as `kernel_regime`. Source: fl-ntk/X.3.
+    Returns the text of the warning, or None if the steps are stable. Raises: as `kernel_regime`. Source: fl-ntk/X.3.
     """
     if gram is None and setup.eta_global <= 1:
-        traces = np.bincount(problem.owner, (problem.x**2).sum(axis=1)) / 2  # |H_cc| <= tr H_cc: needs no large H
+        # |H_cc| is at most tr H_cc, so that no large H is needed
+        traces = np.bincount(problem.owner, (problem.x**2).sum(axis=1)) / 2
         if setup.eta_local * traces.max() < 2:
             return None
     message = algorithm1_limit(problem, setup, gram).step_warning

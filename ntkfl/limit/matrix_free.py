@@ -1,5 +1,8 @@
-"""The kernel regime of data sets whose Gram matrix is too large to decompose, from products with this matrix and with
-the clients' blocks."""
+"""The kernel regime of data sets whose Gram matrix H is too large to decompose.
+
+Results come from products with H and with the clients' own blocks of H. H is stored in tiles (square pieces), which may
+be in memory, in a file, on a cluster or on a device, or is given by features.
+"""
 
 from __future__ import annotations
 
@@ -64,24 +67,27 @@ if TYPE_CHECKING:
     import torch
     from distributed import Client
 
-VECTORS, ITERATIONS = 4, 60  # vectors and iterations of the search for the smallest eigenvalue
-PRODUCTS, SEARCHED = 60, 40  # products with H for a quadrature; for a Krylov space to search steps in
-MANY = 8  # MANY n products with vectors take longer than all eigenvectors
-QUADRATURE = 1e-12  # rounding of nodes and weights
-LONGEST = 1e60  # a run stops at responses of this size, since squares of later products would overflow
+VECTORS, ITERATIONS = 4, 60  # numbers of vectors and of iterations in the search for the smallest eigenvalue
+# numbers of products with H: for a quadrature, and for a Krylov space in which steps are searched
+PRODUCTS, SEARCHED = 60, 40
+MANY = 8  # computing all eigenvectors takes no longer than so many times n products with vectors
+QUADRATURE = 1e-12  # rounding of the nodes and weights of a quadrature
+LONGEST = 1e60  # a run stops when responses reach this size, because squares of later products would overflow
 RITZ = "eigenvectors with their residuals"
 RESOLVED = 1e-3  # a rate counts as known if its error is at most this share of its distance from 1
-OWN = 64  # new points whose kernel with themselves is taken at a time
-DENSE = 8.5  # (n, n) matrices of float64 that a regime with a whole Gram matrix needs
-DECOMPOSED = 4  # (m, m) matrices that a client of m samples needs until its block is decomposed, beside its basis
-STATE, REPORTED = 8, 5  # vectors of n numbers that a run holds for each label column, and for each reported round
+OWN = 64  # number of new points whose kernel with themselves is computed at a time
+DENSE = 8.5  # number of (n, n) matrices of float64 that a regime with a whole Gram matrix needs
+# number of (m, m) matrices that a client of m samples needs until its block is decomposed, in addition to its basis
+DECOMPOSED = 4
+# number of vectors of n numbers that a run holds for each label column, and for each reported round
+STATE, REPORTED = 8, 5
 
 
 def require_tiles(how: bool | str, memmap: Path | None, cluster: Client | None, device: str | None) -> None:
-    """Refuse a file, a cluster or a device for tiles if the matrix is whole, and two of these places at once.
+    """Refuse a place for tiles (file, cluster or device) if the matrix is stored whole; refuse two places at once.
 
     Raises:
-        ValueError: the matrix is whole, or there are two places.
+        ValueError: a place although the matrix is stored whole, or two places.
     """
     places = {f"memmap is {memmap}": memmap, "a cluster": cluster, f"device is {device!r}": device}
     named = [place for place, given in places.items() if given is not None]
@@ -101,7 +107,7 @@ def tiles_of(
     rounds: int = 0,
     methods: int = 1,
 ) -> HeldGram | None:
-    """The tiles for `kernel_regime(..., matrix_free=how, memmap=memmap, ...)`; None: the matrix is whole.
+    """The tiles for `kernel_regime(..., matrix_free=how, memmap=memmap, ...)`; None if the matrix is stored whole.
 
     The memory must hold the tiles, the clients' blocks, and a run of `methods` methods with `rounds` reported rounds.
 
@@ -120,10 +126,11 @@ def tiles_of(
     held_elsewhere = any(place is not None for place in (memmap, cluster, device))
 
     def runs(n: int, label_columns: int, reported_rounds: int = 0, room: float = 0.0) -> float:
-        """Bytes beside the tiles. Building the tiles takes `room`, which later work may use again."""
+        """Bytes of a run without the tiles. Building the tiles takes `room`, which later work may use again."""
         vectors = methods * (STATE + REPORTED * reported_rounds)
         share = n / problem.n
-        pieces = 2 * min(tested, max(1, STREAMED // n)) * n if rounds else 0  # a piece held, another computed
+        # one piece is held while another is computed
+        pieces = 2 * min(tested, max(1, STREAMED // n)) * n if rounds else 0
         pairs = 3 * min(n, TOGETHER + sizes[-1] * share) ** 2 + KRYLOV * n  # the memory of `LargestEigenvalues`
         later = max(decomposed * share**2, pieces, pairs)
         return 8 * (bases * share**2 + vectors * label_columns * n) + max(room, 8 * later)
@@ -165,16 +172,16 @@ def tiles_of(
 
 
 def shared_by_methods(tiles: HeldGram, clients: ClientModes) -> dict[str, object]:
-    """What is computed once for all regimes of the same tiles and clients."""
+    """The results that all regimes of the same tiles and clients share, because they are computed once."""
     return {"_block_errors": BlockErrors(tiles, clients), "_tops": LargestEigenvalues(tiles, clients)}
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MatrixFreeRegime(LinearRegime):
-    """A linear method whose rounds take only products with the Gram matrix, and the clients' blocks of it.
+    """A linear method whose rounds take only products with the Gram matrix and with the clients' blocks of it.
 
-    It has the methods of `LinearRegime`; many rounds of plain averaging take few products (`carried_errors`). A result
-    that needs every eigenvalue of a large matrix is NaN, or an error says why there is none.
+    It has the methods of `LinearRegime`. Many rounds of plain averaging take few products (see `carried_errors`). A
+    result that needs every eigenvalue of a large matrix is NaN, or an error says why it is missing.
 
     Args:
         work: the clients' blocks and local steps.
@@ -191,13 +198,14 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def response_eigenvalues(self) -> None:
-        """None: not all eigenvalues of a round are computed; see `outermost`."""
+        """None, since not all eigenvalues of a round are computed; see `outermost`."""
 
     @cached_property
     def outermost(self) -> tuple[Estimate, Estimate] | None:
-        """The smallest and the largest eigenvalue of H u(H_D), a number each; None if they do not decide the rounds.
+        """The smallest and the largest eigenvalue of H u(H_D), a number each; None if they do not determine the rounds.
 
-        The smallest is an interval from 0 if rounding, or a search that was cut short, leaves this eigenvalue unknown.
+        The interval of the smallest eigenvalue begins at 0 if rounding, or a search that was cut short, leaves this
+        eigenvalue unknown.
         """
         if self._outermost_largest is None:
             return None
@@ -208,7 +216,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def _outermost_largest(self) -> Estimate | None:
-        """The largest eigenvalue of `outermost`, for which no search for the smallest eigenvalue is needed."""
+        """The largest eigenvalue of `outermost`, which needs no search for the smallest eigenvalue."""
         response = self.round.response
         if response is None or response.min() <= 0 or not response.max() < LONGEST:
             return None
@@ -216,9 +224,10 @@ class MatrixFreeRegime(LinearRegime):
         return Estimate.between(largest - noise, min(largest + far + noise, max(self._largest_at_most, largest)), RITZ)
 
     def _smallest(self, values: Float[np.ndarray, " n"]) -> tuple[float, float]:
-        """The computed smallest eigenvalue of W^(1/2) H W^(1/2), W the function of H_D that has these values.
+        """The computed smallest eigenvalue of W^(1/2) H W^(1/2), and a distance.
 
-        The second number is a distance within which an exact eigenvalue is proved to be.
+        W is the function of H_D that has these values. It is proved that an exact eigenvalue is within the distance of
+        the computed one.
         """
         root, n = np.sqrt(values), self.problem.n
 
@@ -232,7 +241,7 @@ class MatrixFreeRegime(LinearRegime):
             operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=float)
             start = np.random.default_rng(0).standard_normal((n, VECTORS))
             with warnings.catch_warnings():
-                # no warning that the search was cut short: the residual shows that
+                # no warning that the search was cut short is needed, since the residual shows it
                 warnings.simplefilter("ignore", UserWarning)
                 known, vectors = lobpcg(operator, start, largest=False, maxiter=ITERATIONS, tol=1e-12)
             vector = vectors[:, int(np.argmin(known))]
@@ -243,18 +252,26 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def _noise(self) -> float:
-        """How far tiles and rounding, in products and in the clients' blocks, may move an eigenvalue of H u(H_D)."""
+        """How far the errors of tiles and of rounding may move an eigenvalue of H u(H_D).
+
+        They occur in products with H and in the clients' blocks.
+        """
         local, most = self._measured.local, self._measured.most
         return most * (local.product + 3 * local.rounded * local.size) + local.size * local.response
 
     @property
     def _largest_at_most(self) -> float:
-        """A bound of the largest eigenvalue of H u(H_D): for a positive matrix, the sum over its diagonal blocks."""
+        """A bound of the largest eigenvalue of H u(H_D).
+
+        It is the sum of the bounds of the diagonal blocks, which bounds a positive matrix.
+        """
         return self._measured.largest
 
     @cached_property
     def rate_estimate(self) -> Estimate:
-        """The spectral radius of a round, a number; its interval ends at 1 if the smallest eigenvalue is not resolved.
+        """The spectral radius of a round, a number.
+
+        Its interval ends at 1 if the smallest eigenvalue is not resolved.
 
         Raises:
             ValueError: a method whose clients remember, or another method without a symmetric map.
@@ -268,14 +285,14 @@ class MatrixFreeRegime(LinearRegime):
         roots = self.round.roots(ends)
         sizes = np.abs(roots).max(axis=1)
         least, most = float(sizes[1:3].max()), float(sizes.max())
-        # no eigenvalue is beyond these two by more than their errors; such an error moves a root by at most the number
-        # subtracted here
+        # No eigenvalue is beyond these two by more than their errors. Such an error moves a root by at most the number
+        # that is subtracted here.
         least -= (3 * max(1.0, least) * max(0.0, float(ends[1] - ends[2]))) ** (1 / roots.shape[1])
         return Estimate.between(max(least, 0.0), most, smallest.method)
 
     @property
     def rate(self) -> float:
-        """The spectral radius of a round; NaN if it is not known to a thousandth of its distance from 1."""
+        """The spectral radius of a round; NaN if its error is more than a thousandth of its distance from 1."""
         if self.outermost is None or self.round.roots is None:
             return float("nan")
         estimate = self.rate_estimate
@@ -302,23 +319,29 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def undecided(self) -> bool:
-        """False: where stability is not known, `stable` raises an error."""
+        """False, because `stable` raises an error if stability is not known."""
         return False
 
     @cached_property
     def _spaces(self) -> dict[bytes, RitzRounds]:
-        """The labels' Krylov spaces by the clients' response, shared among regimes of the same data."""
+        """The Krylov spaces of the labels, one for each response of the clients; regimes of the same data share
+        them.
+        """
         return {}
 
     @property
     def has_ritz(self) -> bool:
-        """Whether the server combines mean displacements, and the response is positive and so has a square root."""
+        """Whether `ritz` exists.
+
+        The server must combine mean displacements, and the clients' response must be positive, so that it has a square
+        root.
+        """
         averages = self.round.response is not None and self.round.server is not None and self.before is None
         return averages and bool(self.round.mean_response.min() > 0)
 
     @property
     def ritz(self) -> RitzRounds:
-        """The labels' Krylov space of this local work, where `has_ritz`; the same for every server."""
+        """The Krylov space of the labels for these local steps, if `has_ritz`; it is the same for every server."""
         response = self.round.mean_response
         key = response.astype(np.float32).tobytes()  # `mean_response` is the same for every server rate, up to rounding
         if key not in self._spaces:
@@ -333,22 +356,28 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def modes(self) -> None:
-        """None: only a whole matrix has them; see `ritz`."""
+        """None, since only a regime with a whole matrix has modes; see `ritz`."""
 
     @property
     def likely_stable(self) -> bool:
-        """Whether every Ritz value plus its residual is within the limit: enough for a search, but no proof."""
+        """Whether every Ritz value plus its residual is within the limit.
+
+        This is enough for a search, but it is no proof of stability.
+        """
         rate = 1.0 if self.round.server_rate is None else self.round.server_rate
         return bool(rate * self.ritz.largest < self.round.limit)
 
     @property
     def step_limits(self) -> StepLimits:
-        """The server rate below which no residual grows, NaN if unknown; and the eta_local as in `LinearRegime`."""
+        """The server rate below which no residual grows, and the largest eta_local as in `LinearRegime`.
+
+        The server rate is NaN if it is unknown.
+        """
         local = self._local_limit(self.round.pull) / max(self.step_factors, default=1.0)
         largest = self._outermost_largest
         if largest is None or self.round.server_rate is None:
             return StepLimits(float("nan"), local)
-        if not largest.lo > 0:  # no digit of the eigenvalue is known
+        if not largest.lo > 0:  # in this case no digit of the eigenvalue is known
             return StepLimits(float("nan"), local)
         return StepLimits(float(self.round.server_rate * self.round.limit / largest.value), local)
 
@@ -356,7 +385,7 @@ class MatrixFreeRegime(LinearRegime):
     def step_warning(self) -> str | None:
         """A warning that the residual grows; None if the residual does not grow, or if it is unknown whether it grows.
 
-        Whether the residual grows is unknown for SCAFFOLD's option I, for clients in turn, and with momentum. Where
+        Whether the residual grows is unknown for SCAFFOLD's option I, for clients in turn, and with momentum. If the
         clients' steps are beyond their own limit, the growth depends on the smallest eigenvalue.
         """
         response, steps = self.round.response, self._setting
@@ -375,7 +404,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def _clients_memory_warning(self) -> str | None:
-        """As `step_warning`, for SCAFFOLD and FedDyn, whose residual grows where T(-2) has a positive eigenvalue.
+        """As `step_warning`, for SCAFFOLD and FedDyn, whose residual grows if T(-2) has a positive eigenvalue.
 
         T is the matrix function of `ntkfl.limit.outer_spectrum`.
 
@@ -413,7 +442,7 @@ class MatrixFreeRegime(LinearRegime):
         return super()._finite(values)
 
     def residual_estimate(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> Estimate:
-        """r(t), in the shape of `residual`, with a bound of the error of each entry by tiles and rounding.
+        """r(t), in the shape of `residual`, with a bound of the error that tiles and rounding cause in each entry.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -430,7 +459,7 @@ class MatrixFreeRegime(LinearRegime):
         return self._estimate(self._shaped(value, shape), self._shaped(error, shape))
 
     def movement_estimate(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> Estimate:
-        """|U(t) - U(0)|_F, in the shape of `movement`, with a bound of its error by tiles and rounding.
+        """|U(t) - U(0)|_F, in the shape of `movement`, with a bound of the error that tiles and rounding cause.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -456,9 +485,10 @@ class MatrixFreeRegime(LinearRegime):
     def left_estimate(
         self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None, products: int = PRODUCTS
     ) -> Estimate:
-        """(r(t)' P r(t))^(1/2) over its value at round 0, in the shape of `rounds`, by quadrature, for any rounds.
+        """(r(t)' P r(t))^(1/2) divided by its value at round 0, in the shape of `rounds`, for any number of rounds.
 
-        No round is run. Since r(t + 1) = r(t) - H P r(t), no round of plain averaging increases this norm.
+        It is computed by quadrature, and no round is run. Since r(t + 1) = r(t) - H P r(t), no round of plain averaging
+        increases this norm.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -466,7 +496,7 @@ class MatrixFreeRegime(LinearRegime):
             products: number of products with H; more products give a narrower interval; default 60.
 
         Raises:
-            ValueError: no residual at the start; another method than plain averaging, or steps for which no bound is
+            ValueError: an initial residual of 0; another method than plain averaging, or steps for which no bound is
                 proved.
 
         Source: docs/proofs/linear_methods.md#what-is-left-by-quadrature.
@@ -480,7 +510,7 @@ class MatrixFreeRegime(LinearRegime):
     def rounds_between(
         self, eps: float, initial_outputs: ArrayLike | None = None, products: int = PRODUCTS
     ) -> tuple[int, int | None]:
-        """A lower and an upper bound of `rounds_to`, for which no round is run.
+        """A lower and an upper bound of `rounds_to`; no round is run to compute them.
 
         Args:
             eps: positive.
@@ -488,7 +518,7 @@ class MatrixFreeRegime(LinearRegime):
             products: number of products with H; default 60.
 
         Returns:
-            The least and the most rounds; the second is None if it is not known.
+            The smallest and the largest possible number of rounds; the second is None if it is not known.
 
         Raises:
             ValueError: as `left_estimate`; eps that is not positive.
@@ -502,7 +532,7 @@ class MatrixFreeRegime(LinearRegime):
         share = eps * float(norm(initial)) / start * np.sqrt(np.array([self._margins.most, self._margins.least]))
 
         def first(end: int, target: float) -> int | None:
-            """The first round in which this end of the interval is at most the target."""
+            """The first round in which the lower (0) or upper (1) end of the interval is at most the target."""
             if left(0)[end] <= target:
                 return 0
             low, high = 0, 1
@@ -517,7 +547,9 @@ class MatrixFreeRegime(LinearRegime):
         return (EXACT_INTEGERS if soonest is None else soonest), first(1, float(share[1]) / SAFE)
 
     def _left(self, initial_outputs: ArrayLike | None, products: int) -> Callable[[int], tuple[float, float]]:
-        """A function that gives the interval of `left_estimate` at a round; the last such function is remembered."""
+        """Returns the function that gives the interval of `left_estimate` for a round; the last such function is
+        remembered.
+        """
         asked, known = (self._initial_residual(initial_outputs), products), self._last_left
         if known and known[0][1] == products and np.array_equal(known[0][0], asked[0]):
             return known[1]
@@ -527,7 +559,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def _last_left(self) -> list:
-        """The last arguments of `_left`, a residual and a number of products, and their result."""
+        """The last arguments of `_left`, which are a residual and a number of products, and their result."""
         return []
 
     def _quadrature(self, initial: np.ndarray, products: int) -> Callable[[int], tuple[float, float]]:
@@ -547,7 +579,8 @@ class MatrixFreeRegime(LinearRegime):
         root = np.sqrt(response)
         starts = self._clients.apply(root, initial)
         shares = (starts**2).sum(axis=0) / (starts**2).sum()
-        # a column beside which the others are 1e18 times as large changes no digit, and its squares may vanish
+        # If the other columns are 1e18 times as large as a column, this column changes no digit, and its squares may
+        # vanish.
         starts, shares = starts[:, seen := shares > QUADRATURE**3], shares[seen]
 
         def product(v: np.ndarray) -> np.ndarray:
@@ -559,7 +592,8 @@ class MatrixFreeRegime(LinearRegime):
         else:
             runs = [run for run, _ in Lanczos.of(product, starts, products)]
         of_root, turning = local.response / (2 * np.sqrt(margins.least)), 2 * local.rounded * np.sqrt(margins.most)
-        together = np.sqrt(max(len(run.diagonal) for run in runs))  # |V|_F: each product of a run has its own rounding
+        # |V|_F; it is needed because each product of a run has its own rounding
+        together = np.sqrt(max(len(run.diagonal) for run in runs))
         noise = margins.most * (local.stored + together * (local.product - local.stored))
         noise += 3 * np.sqrt(margins.most) * local.size * (of_root + together * turning)
         rules, skew = [], max(run.skew for run in runs)
@@ -626,7 +660,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def _block_errors(self) -> BlockErrors:
-        """The errors of the clients' blocks; regimes of the same data share them."""
+        """The errors of the clients' blocks, which regimes of the same data share."""
         return BlockErrors(self.tiles, self.work.clients)
 
     @cached_property
@@ -640,7 +674,9 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def _sharper(self) -> Margins:
-        """The margins of any steps, with a sharper bound of the largest eigenvalue where that decides."""
+        """The margins for any steps, with a sharper bound of the largest eigenvalue if that may decide whether bounds
+        are proved.
+        """
         measured, averages = self._measured, self.round.feedback is None and self.round.in_turn is None
         if averages and measured.largest > 2 and measured.steepest <= 2 and measured.least > 0:
             assert self.round.response is not None
@@ -649,18 +685,23 @@ class MatrixFreeRegime(LinearRegime):
         return measured
 
     def _largest(self, values: Float[np.ndarray, " n"]) -> float:
-        """An upper bound of the eigenvalues of W^(1/2) H W^(1/2), W the function of H_D that has these values."""
+        """An upper bound of the eigenvalues of W^(1/2) H W^(1/2), where W is the function of H_D that has these
+        values.
+        """
         local = self._measured.local
         rounding = local.product - local.stored + 3 * local.rounded * local.size
         return self._tops.at_most(values) + float(values.max()) * (local.stored + self._tops.together * rounding)
 
     @cached_property
     def _tops(self) -> LargestEigenvalues:
-        """The largest eigenvalues that are known; regimes of the same data share them."""
+        """The largest eigenvalues that are known, which regimes of the same data share."""
         return LargestEigenvalues(self.tiles, self._clients)
 
     def _require_squares(self, initial: Float[np.ndarray, "n C"]) -> None:
-        """Refuse a residual at the start whose squares, or those of its coefficients, vanish or overflow in a bound."""
+        """Refuse an initial residual that is so small or large that squares in an error bound vanish or overflow.
+
+        This concerns squares of the residual and of its coefficients.
+        """
         size, own = float(np.abs(initial).max()), self.tiles.largest_own
         if size and not (SMALL <= size <= LARGE and (not own or SMALL**1.5 <= size / own <= LARGE**1.5)):
             raise ValueError(
@@ -681,14 +722,16 @@ class MatrixFreeRegime(LinearRegime):
             margins = own._margins if own is self else own._sharper.proved(own.work, own.round, passing=True)
             return own.round, margins, carried(own.work, own.round, margins, rounds)
 
-        for t in range(min(rounds, self.before.count) + 1):  # steps without a bound are refused before the first round
+        # steps without a proved bound are refused before the first round
+        for t in range(min(rounds, self.before.count) + 1):
             interruption.check()
             of_round(t)
         return Changing(of_round)
 
     def _remembering(self, rounds: int) -> Carried:
-        """The bounds of a method with memory: by the resolvent if the steps are constant, and by a norm for any
-        steps.
+        """The error bounds of a method with memory.
+
+        They come from the resolvent if the steps are constant, and from a norm for any steps.
         """
 
         def steps_of(t: int) -> Steps:
@@ -711,7 +754,7 @@ class MatrixFreeRegime(LinearRegime):
         return Least(tuple(parts))
 
     def _bounded(self, t: np.ndarray, initial_outputs: ArrayLike | None = None) -> list[BoundedRound]:
-        """Residuals and coefficients of these rounds with their error bounds."""
+        """The residuals and coefficients of these rounds, with their error bounds."""
         initial = self._initial_residual(initial_outputs)
         wrong = 0.0 if initial_outputs is None else UNIT * float(norm(initial))  # rounding of labels minus outputs
         require("a report of these rounds", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
@@ -743,7 +786,8 @@ class MatrixFreeRegime(LinearRegime):
         return super()._both(initial, t)
 
     def _series(self, t: np.ndarray, largest: float, require_time: Callable[[], None]) -> Series | None:
-        """The series that gives these rounds; None if single rounds take fewer products, or if rounds are no powers.
+        """The series that gives these rounds; None if single rounds take fewer products, or if the rounds are no powers
+        of a map.
 
         `require_time` refuses a series that takes too long, before its coefficients are computed.
         """
@@ -766,12 +810,15 @@ class MatrixFreeRegime(LinearRegime):
         return bool(response.min() > 0 and 0 < largest <= 2)
 
     def _estimate(self, value: np.ndarray, error: np.ndarray) -> Estimate:
-        """The estimate: enclosed for the built-in kernel, measured for another, whose positivity is only assumed."""
+        """The estimate with its rigour.
+
+        It is enclosed for the built-in kernel. It is measured for another kernel, whose positivity is only assumed.
+        """
         rigour = Rigour.ENCLOSED if self.kernel is infinite else Rigour.MEASURED
         return Estimate(value, error, "errors of tiles carried along", rigour)
 
     def require_reachable(self, initial: Float[np.ndarray, "n C"], target: float) -> None:
-        """Do nothing: the null space of H is unknown, and a search that ends without a round raises the error.
+        """Do nothing, since the null space of H is unknown; a search that finds no round raises the error.
 
         Args:
             initial: the residual r(0), shape (n, C).

@@ -1,20 +1,21 @@
 """Rate and stability of the residual's mean square under random rounds, from the modes of the mean round.
 
-H = L L^T, where L has full column rank, and L^T u(H_D) L = Q diag(nu) Q^T. The modes are the columns of F = L Q: the
-part of the residual that can change is r = F s, and the mean displacement u(H_D) r has the coordinates F^T u(H_D) r =
-nu s. The server's rule is linear with constant coefficients, so it acts on every mode separately: z_i, the vector of
-s_i and of the server's memory of mode i, becomes B_i z_i + j n_i with a matrix B_i, a vector j and the noise n_i. With
-S = E s s^T, the noise has the covariance N(S) = F^T Noise(F S F^T) F. The map N is linear and keeps positive matrices
-positive.
+Let H = L L^T, where L has full column rank, and L^T u(H_D) L = Q diag(nu) Q^T. The modes are the columns of F = L Q.
+The part of the residual that weights can change is r = F s, and the mean displacement u(H_D) r has the coordinates F^T
+u(H_D) r = nu s. The server's rule is linear with constant coefficients, so it acts on every mode separately. Let z_i
+consist of s_i and of what the server remembers of mode i. A round takes z_i to B_i z_i + j n_i with a matrix B_i, a
+vector j and the noise n_i. With S = E s s^T, the noise has the covariance N(S) = F^T Noise(F S F^T) F. The map N is
+linear and maps positive matrices to positive matrices.
 
-Let h_ij(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_j^t j)_0: the response of later rounds to the noise of modes i and j. A
-number l above max_i |B_i|^2 is an eigenvalue of the map of the second moments iff 1 is an eigenvalue of S -> h(l) N(S),
-a product entry by entry. The gain is the spectral radius of this map, and falls as l grows. So the mean square falls
-iff the mean falls and the gain at l = 1 is below 1.
+The response of later rounds to the noise of modes i and j is h_ij(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_j^t j)_0. A number
+l above max_i |B_i|^2 is an eigenvalue of the map of the second moments iff 1 is an eigenvalue of S -> h(l) N(S), where
+the product is taken entry by entry. The gain is the spectral radius of this map, and it falls as l grows. So the mean
+square falls iff the mean falls and the gain at l = 1 is below 1.
 
-The moments of a state may also follow S -> M S M^T + N(S) with any matrix M. In the eigenvectors of M the
-inverse of S -> l S - M S M^T is a division, at the cost of four products. It preconditions Davidson's method, which
-finds the radius, and GMRES, which finds the limit of the moments.
+The moments of a state may also follow S -> M S M^T + N(S) with any matrix M. In the eigenvectors of M the inverse of S
+-> l S - M S M^T is a division, which takes four products. This inverse preconditions Davidson's method, which finds the
+radius, and GMRES, which finds the limit of the moments.
+
 Source: docs/proofs/random_rounds.md#server-memory.
 """
 
@@ -39,39 +40,46 @@ from ntkfl.memory import require
 if TYPE_CHECKING:
     from ntkfl.limit.random_regime import Noise
 
-BASIS, RESTARTS = 80, 40  # iterations of Arnoldi's search for the radius, where the mean round has no good eigenvectors
-# Davidson's search: steps at most; second moments that are combined at most; how many of these stay at that number
+# iterations and restarts of Arnoldi's search for the radius, which is used if the mean round has no good eigenvectors
+BASIS, RESTARTS = 80, 40
+# Davidson's search: the largest number of steps; the largest number of second moments that are combined; how many of
+# them are kept when this number is reached
 TURNS, KEPT, STAY = 200, 12, 4
-FURTHER = 8  # further second moments that are tried for bounds of a radius, after the search for the radius
+FURTHER = 8  # number of further second moments that are tried for bounds of a radius, after the search for the radius
 ASIDE_RADIUS = 1e-7, 1e-5, 1e-3  # relative distances from a radius at which bounds of the radius are tried
-SINGLE = 1e-4  # single precision preconditions if the radius is at least this relative distance from that of the mean
-SINGLE_RANGE = 1e-30, 1e30  # radii whose single precision neither vanishes nor overflows
-RESTART = 20  # the least number of vectors that GMRES keeps; with so few, GMRES stalls where the radius is close to 1
-WHOLE = 2_000_000  # GMRES keeps up to so many entries before it starts again, or RESTART vectors if these are more
-EXACT = 1e-11  # largest error of the matrix rebuilt from its eigenvectors, over the matrix's norm plus 1
-LOOSE = 1e-4  # the largest such error of eigenvectors that only precondition a search
-MATRICES = 20  # matrices of the state's size in memory, beside those that a search combines
-WITH_RESTS = 1 + 1e-4  # takes the place of 1 where part of the residual stays, since 1 is then an eigenvalue
-ROUNDED = 16  # rounding errors that are allowed for each row of the state
+# single precision is used in the preconditioner if the radius is at least this relative distance from that of the mean
+SINGLE = 1e-4
+SINGLE_RANGE = 1e-30, 1e30  # range of radii for which single precision neither vanishes nor overflows
+RESTART = 20  # the smallest number of vectors that GMRES keeps; with so few, GMRES stalls if the radius is close to 1
+# GMRES keeps vectors of up to so many entries in all before it restarts, or RESTART vectors if these are more
+WHOLE = 2_000_000
+EXACT = 1e-11  # largest error of the matrix rebuilt from its eigenvectors, relative to 1 plus the matrix's norm
+LOOSE = 1e-4  # largest such error of eigenvectors that only precondition a search
+MATRICES = 20  # number of matrices of the state's size in memory, besides those that a search combines
+# this number takes the place of 1 if part of the residual stays for ever, since 1 is then an eigenvalue
+WITH_RESTS = 1 + 1e-4
+ROUNDED = 16  # number of rounding errors that are allowed for each row of the state
 
 Second = Float[np.ndarray, "s s"]
 
 
 @dataclass(frozen=True, eq=False)
 class RealBasis:
-    """Eigenvectors of a real matrix, two real columns for a complex pair."""
+    """The eigenvectors of a real matrix, in real columns; a complex pair of eigenvectors has two columns."""
 
     values: Complex[np.ndarray, " s"]
     columns: Float[np.ndarray, "s s"]
     inverse: Float[np.ndarray, "s s"]
     first: np.ndarray  # the first column of every pair
-    off: float = 0.0  # distance of the rebuilt matrix from the given one, over the given matrix's norm plus 1
+    off: float = 0.0  # distance of the rebuilt matrix from the given matrix, relative to 1 plus the given matrix's norm
 
     @classmethod
     def of(cls, matrix: Float[np.ndarray, "s s"]) -> RealBasis | None:
-        """The basis; None if the eigenvectors are too nearly dependent to rebuild the matrix."""
+        """The basis of a matrix; None if its eigenvectors are so nearly dependent that they do not rebuild the
+        matrix.
+        """
         values, vectors = np.linalg.eig(matrix)
-        first = np.flatnonzero(values.imag > 0)  # the next column is the conjugate
+        first = np.flatnonzero(values.imag > 0)  # the next column is the complex conjugate
         columns = vectors.real.copy()
         columns[:, first + 1] = vectors.imag[:, first]
         with suppress(np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore"):
@@ -93,7 +101,7 @@ class RealBasis:
         return turned.T
 
     def spread(self, turned: Complex[np.ndarray, "s s"], level: float) -> Second:
-        """The X of level X - M X M^T = Y, from the entries of Y in the eigenvectors."""
+        """The X that solves level X - M X M^T = Y, from the entries of Y in the eigenvectors."""
         inner = self._untwisted(turned / (self.values.dtype.type(level) - self._products)).real
         spread = self.columns @ inner @ self.columns.T
         return (spread + spread.T) / 2
@@ -118,7 +126,10 @@ class RealBasis:
 
 
 class Tried:
-    """Orthonormal second moments and their images under the map, in packed form, and an eigenvalue in their span."""
+    """Second moments that were tried in a search: orthonormal, in packed form, with their images under the map.
+
+    `settle` finds the largest eigenvalue of the map in the span of these moments.
+    """
 
     def __init__(self, following: Callable[[Second], Second], size: int) -> None:
         self.following, self.used, self.radius = following, 0, 0.0
@@ -136,7 +147,7 @@ class Tried:
         return self._after[: self.used]
 
     def add(self, second: Second) -> None:
-        """Try the part of these second moments that is orthogonal to all before."""
+        """Add the part of these second moments that is orthogonal to all moments before."""
         new = _packed(second)
         for _ in range(2):
             new = new / np.linalg.norm(new)
@@ -146,8 +157,11 @@ class Tried:
         self.used += 1
 
     def settle(self) -> Second:
-        """Set `radius`, the largest eigenvalue in the span, and `share`, the combination of the moments that is its
-        eigenvector; returns the eigenvector's residual."""
+        """Find the largest eigenvalue of the map in the span of the moments, and return the residual of its
+        eigenvector.
+
+        The eigenvalue is stored as `radius`, and the combination of the moments that is the eigenvector as `share`.
+        """
         values, vectors = np.linalg.eig(self.before @ self.after.T)
         order = values.real.argsort()[::-1]
         self.radius, share = float(values[order[0]].real), vectors[:, order[0]].real
@@ -161,14 +175,16 @@ class Tried:
 
 @dataclass(frozen=True, eq=False)
 class StateMoments:
-    """The map of second moments, its rate per round and its limit."""
+    """The map of the second moments of a state, its rate per round, and its limit."""
 
-    mean: Float[np.ndarray, "s s"]  # M
-    noise: Callable[[Second], Second] | None  # N; None: 0
-    rests: bool  # whether part of the residual stays: in the null space of H, or at clients that never take part
+    mean: Float[np.ndarray, "s s"]  # M, the map of the mean
+    noise: Callable[[Second], Second] | None  # N, the map from second moments to noise; None: 0
+    # whether part of the residual stays for ever: in the null space of H, or at clients that never take part
+    rests: bool
     rounds: int = 1  # number of rounds in the map
-    onward: Callable[[Second], Second] | None = None  # the map, where it takes less work than products with M
-    between: float = 0.0  # if `onward` applies a part of M as factors: a bound of the product of the factors' norms
+    onward: Callable[[Second], Second] | None = None  # computes the map, if this takes less work than products with M
+    # if `onward` applies a part of M as several factors: a bound of the product of the factors' norms
+    between: float = 0.0
 
     def following(self, second: Second) -> Second:
         """The second moments after `rounds` rounds."""
@@ -180,19 +196,21 @@ class StateMoments:
 
     @cached_property
     def rate(self) -> float:
-        """Factor per round of the root mean square; a ValueError where the search for this factor does not end.
+        """The factor per round of the root mean square; a ValueError if the search for this factor does not end.
 
-        The search gives an estimate, which `rate_bounds` corrects: computed eigenvalues of a Jordan chain are far from
-        exact.
+        The search gives an estimate, which is moved to the nearest number within `rate_bounds`. This is needed because
+        computed eigenvalues are far from exact where eigenvectors nearly coincide (a Jordan chain).
         """
         return float(np.clip(self._radius[0] ** (0.5 / self.rounds), *self.rate_bounds))
 
     @cached_property
     def rate_bounds(self) -> tuple[float, float]:
-        """Two numbers between which the rate is, rounding included.
+        """A lower and an upper bound of the rate, rounding included.
 
-        The radius is never below that of the mean round. If 1 is between these bounds, the limit of a driven state
-        decides on which side of 1 the radius is. `WITH_RESTS` takes the place of 1 where part of the residual stays.
+        The radius is never below that of the mean round. If 1 is between the bounds found so far, the limit of a driven
+        state may show on which side of 1 the radius is. If part of the residual stays for ever, `WITH_RESTS` takes the
+        place of 1.
+
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
         least, most = 0.0, float("inf")
@@ -213,8 +231,7 @@ class StateMoments:
 
     @property
     def grows(self) -> bool:
-        """Whether some mean square is known to grow; where no part stays, also whether some mean square is known not to
-        fall."""
+        """Whether some mean square is known to grow, or, if no part of the residual stays, is known not to fall."""
         return self.rate_bounds[0] > 1 if self.rests else self.rate_bounds[0] >= 1
 
     @property
@@ -224,16 +241,17 @@ class StateMoments:
 
     @property
     def undecided(self) -> bool:
-        """True where rounding leaves open whether every mean square goes to 0; False where part of the residual
-        stays."""
+        """Whether rounding leaves it open if every mean square goes to 0; False if part of the residual stays."""
         return not (self.rests or self.stable or self.grows)
 
     def _beside(self, tried: Tried) -> tuple[float, float]:
-        """Two numbers between which the radius is, rounding included; 0 and infinity where none is known.
+        """A lower and an upper bound of the radius, rounding included; 0 and infinity where none is known.
 
-        Let T be the map divided by the radius, and Z a combination of the tried moments for which Z - T(Z) is nearly
-        the unit matrix minus a multiple of the eigenvector S. Let X = Z + c S at a level above 1, and X = Z - c S at a
-        level below 1. For some c, D = level X - T(X) is then near the unit matrix. D and X are tested.
+        Let T be the map divided by the radius, and let Z be a combination of the tried moments for which Z - T(Z) is
+        nearly the unit matrix minus a multiple of the eigenvector S. Let X = Z + c S at a level above 1, and X = Z - c
+        S at a level below 1. For some c, D = level X - T(X) is then near the unit matrix. The code tests whether D and
+        X are positive definite.
+
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
         unit, known, radius = _packed(np.eye(len(self.mean))), [0.0, float("inf")], tried.radius
@@ -262,35 +280,38 @@ class StateMoments:
         return known[0], known[1]
 
     def _spread(self, second: Second, level: float) -> Second:
-        """The X of level X - M X M^T = Y, or nearly so, up to a factor."""
+        """The X that solves level X - M X M^T = Y, or nearly so, up to a factor; Y is `second`."""
         assert self._nearly is not None
         apart = level > self._mean_radius**2 * (1 + SINGLE) and SINGLE_RANGE[0] < level < SINGLE_RANGE[1]
         basis = self._nearly.single if apart else self._nearly
         return basis.spread(basis.turned(second / np.linalg.norm(second)), level).astype(float)
 
     def _rounding(self, level: float) -> float:
-        """The rounding error of the moments minus the next moments divided by the level, relative to the norm of the
-        moments."""
+        """The rounding error of the moments minus the next moments divided by the level.
+
+        It is relative to the norm of the moments.
+        """
         return ROUNDED * len(self.mean) * EPSILON * (1 + self._length / level)
 
     @cached_property
     def _length(self) -> float:
         """An upper bound of the norm of the map, and of the terms in it that are rounded.
 
-        N is positive, so that its norm is that of N(I), and M is known up to rounding.
+        N maps positive matrices to positive matrices, so that its norm is that of N(I). M is known up to rounding.
         """
         of_noise = 0.0 if self.noise is None else float(np.linalg.norm(self.noise(np.eye(len(self.mean)))))
         return float(np.linalg.norm(self.mean)) ** 2 + self.between**2 + of_noise
 
     @property
     def _sides_of_rest(self) -> tuple[float, float]:
-        """A lower and an upper bound of the radius; one of them is 1 where the side of 1 is known.
+        """A lower and an upper bound of the radius; one of them is 1 if it is known on which side of 1 the radius is.
 
-        Let X be symmetric and D = X - T(X) positive definite. If X is positive definite, T(X) = X - D <= u X with u < 1
-        and the radius is at most u. If X is not, the radius is at least 1, since otherwise X would be a sum of T^k(D).
+        Let X be symmetric and D = X - T(X) positive definite, where T is the map. If X is positive definite, T(X) = X -
+        D <= u X with u < 1, and the radius is at most u. If X is not, the radius is at least 1, since otherwise X would
+        be a sum of T^k(D).
         """
         unknown = 0.0, float("inf")
-        with suppress(ValueError, LinAlgError):  # too little memory, or no solution
+        with suppress(ValueError, LinAlgError):  # there is too little memory, or no solution
             solved = self._driven_by(np.eye(len(self.mean)), 0.1 / len(self.mean) ** 0.5)
             error = self._rounding(1.0) * float(np.linalg.norm(solved))
             left = float(eigvalsh(solved - self.following(solved), subset_by_index=(0, 0))[0]) - error
@@ -304,19 +325,19 @@ class StateMoments:
 
     @property
     def limit(self) -> float:
-        """NaN, since the largest factor on the server's step is unknown."""
+        """NaN, since it is unknown up to which factor on the server's step the mean square falls."""
         return float("nan")
 
     def resting(self, driven: Second) -> Second:
         """The S with S = following(S) + driven, if the radius is below 1.
 
         Raises:
-            ValueError: the equation could not be solved to 1e-10, as happens where the radius is close to 1.
+            ValueError: the equation could not be solved to 1e-10, which happens if the radius is close to 1.
         """
         return self._driven_by(driven, PRECISE)
 
     def _driven_by(self, driven: Second, precise: float) -> Second:
-        """The S of S = following(S) + driven, up to the relative error `precise`.
+        """The S that solves S = following(S) + driven, up to the relative error `precise`.
 
         Raises:
             ValueError: the equation could not be solved.
@@ -331,7 +352,9 @@ class StateMoments:
         raise ValueError("the stationary mean square is not found: the rounds are all but unstable")
 
     def _nearly_resting(self, driven: Second, basis: RealBasis | None, precise: float) -> Second:
-        """The S with S = following(S) + driven, up to the errors of GMRES and of nearly dependent eigenvectors."""
+        """The S that solves S = following(S) + driven, up to the errors of GMRES and of nearly dependent
+        eigenvectors.
+        """
 
         def spread(second: Second) -> Second:
             return second if basis is None else basis.spread(basis.turned(second), 1.0)
@@ -351,7 +374,8 @@ class StateMoments:
         operator, start = LinearOperator((driven.size,) * 2, remains, dtype=float), spread(driven).ravel()
         dimension = len(driven) * (len(driven) + 1) // 2
         vectors = max(RESTART, min(dimension, WHOLE // driven.size))
-        # vectors of the whole space solve in one turn: a second one refines, further ones would repeat the rounding
+        # If the vectors span the whole space, one turn solves the equation. A second turn refines the solution, and
+        # further turns would only repeat the rounding.
         turns = 2 if vectors >= dimension else -(-STATIONARY * RESTART // vectors)
         options = {
             "rtol": max(precise / 100, PRECISE),
@@ -378,7 +402,10 @@ class StateMoments:
 
     @cached_property
     def _radius(self) -> tuple[float, Tried | None]:
-        """The radius, and the second moments that Davidson's method has tried, if this method has found the radius."""
+        """The radius, and the second moments that Davidson's method has tried.
+
+        The second result is None if another method has found the radius.
+        """
         size = len(self.mean)
         if self.noise is None:
             return self._mean_radius**2, None
@@ -397,7 +424,7 @@ class StateMoments:
         return self._by_arnoldi(), None
 
     def _by_arnoldi(self) -> float:
-        """The radius by Arnoldi's method, which uses only the map."""
+        """The radius by Arnoldi's method, which only applies the map."""
         size, upper = len(self.mean), np.triu_indices(len(self.mean))
 
         def following(entries: np.ndarray) -> np.ndarray:
@@ -433,7 +460,9 @@ def require_search(state: int) -> None:
 
 
 def _packed(second: Second) -> Float[np.ndarray, " d"]:
-    """The upper triangle of a symmetric matrix, row by row, with entries off the diagonal times the root of 2."""
+    """The upper triangle of a symmetric matrix, row by row; entries off the diagonal are multiplied by the root
+    of 2.
+    """
     packed = 2**0.5 * np.concatenate([row[place:] for place, row in enumerate(second)])
     packed[np.cumsum([0, *range(len(second), 1, -1)])] = np.diag(second)
     return packed
@@ -453,10 +482,9 @@ def _unpacked(packed: Float[np.ndarray, " d"]) -> Second:
 
 
 def _definite(matrix: Second, off: float) -> bool:
-    """Whether every matrix that differs by at most `off` in norm is known to be positive definite.
+    """Whether every matrix that differs from this one by at most `off` in norm is known to be positive definite.
 
-    A Cholesky factor that was found is the exact factor of a matrix at a distance of up to (s + 1) rounding errors of
-    the trace.
+    A computed Cholesky factor is the exact factor of a matrix that is up to (s + 1) rounding errors of the trace away.
     """
     size = len(matrix)
     off = off + (size + 2) * EPSILON * float(np.abs(np.diag(matrix)).sum())
@@ -467,31 +495,33 @@ def _definite(matrix: Second, off: float) -> bool:
 
 
 PRECISE = 1e-10  # relative error of rates and limits
-GAIN_ERROR = 1e-9  # relative error of a gain by Arnoldi's method, beside the error of the slowest mode
+GAIN_ERROR = 1e-9  # relative error of a gain by Arnoldi's method, besides the error of the slowest mode
 ASIDE = 1e-9, 1e-7, 1e-5, 1e-3  # relative distances from the rate at which proofs of lower and upper bounds are tried
 DENSE = 8  # the largest number of modes for which the map of their second moments is formed as a matrix
-STATIONARY = 200  # restarts of the solver of the stationary equation
-# the largest number of doublings of a level or factor until the gain is at most 1: so many span the range of float64
+STATIONARY = 200  # number of restarts of the solver of the stationary equation
+# the largest number of doublings of a level or factor until the gain is at most 1; so many doublings span the range of
+# float64
 DOUBLINGS = 2100
-COLD, WARM = 20, 8  # vectors of a search for an eigenvalue: without a start, with a start
+COLD, WARM = 20, 8  # number of vectors in a search for an eigenvalue: without a start vector, and with a start vector
 ESTIMATE = "ntkfl.sampled_rounds has estimates with their errors"  # advice where the exact moments do not fit
 POWERS = 10_000  # iterations of the power method, if Arnoldi's method does not converge
 
 
 @dataclass(frozen=True, eq=False)
 class MeanSquare:
-    """The long-run behaviour of the residual's mean square."""
+    """The long-run behaviour of the residual's mean square, from the modes of a round."""
 
-    round: LinearRound  # the mean round, which has a `server`
+    round: LinearRound  # the mean round, which must have a `server`
     nu: Float[np.ndarray, " r"]  # eigenvalues of H u(H_D) at server rate 1, ascending, one for each mode
     modes: Float[np.ndarray, "n r"]  # F, (n, r)
     draws: Noise | None  # the noise of the mean displacement; None: the rounds are not random
     gains: dict[tuple[float, float], float] = field(default_factory=dict)  # gains computed so far
-    warm: list[np.ndarray] = field(default_factory=list)  # the last eigenvector, where the next search starts
+    # the last eigenvector that was found; the next search starts from it
+    warm: list[np.ndarray] = field(default_factory=list)
 
     @classmethod
     def of(cls, gram: np.ndarray, round: LinearRound, noise: Noise) -> MeanSquare:
-        """The modes of a round."""
+        """The mean square from the modes of a round."""
         values, basis = np.linalg.eigh(gram)
         kept = values > len(gram) * np.finfo(float).eps * values[-1]
         root = basis[:, kept] * np.sqrt(values[kept])
@@ -501,12 +531,14 @@ class MeanSquare:
 
     @property
     def rests(self) -> bool:
-        """Whether part of the residual lies in the null space of H, and stays."""
+        """Whether part of the residual lies in the null space of H, where no round changes it."""
         return len(self.nu) < len(self.modes)
 
     @cached_property
     def rate(self) -> float:
-        """Root of the spectral radius of the map of second moments; at least 1 if part of the residual stays."""
+        """Root of the spectral radius of the map of second moments; at least 1 if part of the residual stays for
+        ever.
+        """
         least = 1.0 if self.rests else 0.0
         if not len(self.nu):
             return least
@@ -522,7 +554,11 @@ class MeanSquare:
 
     @cached_property
     def rate_bounds(self) -> tuple[float, float]:
-        """Two numbers between which the rate is, rounding included: levels at which the mean square grows and falls."""
+        """A lower and an upper bound of the rate, rounding included.
+
+        The radius of the map of second moments is known to be above the square of the lower bound, and below the square
+        of the upper bound.
+        """
         least = 1.0 if self.rests else 0.0
         low, high = least, float("inf") if len(self.nu) else least
         for aside in ASIDE if len(self.nu) else ():
@@ -534,13 +570,15 @@ class MeanSquare:
 
     @cached_property
     def _at_one(self) -> int:
-        """`_side` at the level 1, for the part of the residual that can change."""
+        """The result of `_side` at the level 1, for the part of the residual that weights can change."""
         if not len(self.nu):
             return -1
         return 1 if self.nu[0] < -self._nu_error else 0 if self.nu[0] <= self._nu_error else self._side(1.0)
 
     def _side(self, level: float) -> int:
-        """-1 if the radius of the map of second moments is known to be below the level, 1: to be above, 0: unknown."""
+        """-1 if the radius of the map of second moments is known to be below the level, 1 if above, and 0 if neither is
+        known.
+        """
         onward, jump = self._round_of_modes(1.0)
         error = self._nu_error * float(np.linalg.norm(jump)) + EPSILON * np.linalg.norm(onward, axis=(1, 2))
         of_mean = side_of_one(onward / level**0.5, error / level**0.5)
@@ -558,7 +596,7 @@ class MeanSquare:
 
     @property
     def grows(self) -> bool:
-        """Whether some mean square is known not to fall, except where H is 0."""
+        """Whether some mean square is known not to fall, for the part of the residual that weights can change."""
         return self._at_one > 0
 
     @property
@@ -568,13 +606,17 @@ class MeanSquare:
 
     @property
     def undecided(self) -> bool:
-        """True where rounding leaves open whether the part of the residual that can change falls."""
+        """Whether rounding leaves it open if the mean square falls, for the part of the residual that weights can
+        change.
+        """
         return self._at_one == 0
 
     @cached_property
     def limit(self) -> float:
-        """The factor on the server's step above which some mean square grows; 0: some mean square grows at every
-        factor."""
+        """The factor on the server's step above which some mean square grows.
+
+        It is 0 if some mean square grows at every factor.
+        """
         if not len(self.nu):
             return float("inf")
         if self.nu[0] <= 0:
@@ -583,7 +625,8 @@ class MeanSquare:
         mean = self.round.limit / (rate * float(self.nu[-1]))
         if self.draws is None:
             return mean
-        if not self.round.memory:  # C becomes C - g L1(C) + g^2 L2(C): the limit of g is 1 / radius(L1^-1 L2)
+        # with the factor g, C becomes C - g L1(C) + g^2 L2(C), and the limit of g is 1 / radius(L1^-1 L2)
+        if not self.round.memory:
             both, pairs = np.outer(self.nu, self.nu), np.add.outer(self.nu, self.nu)
             return 1 / (rate * self._largest(lambda second: (both * second + self._noise(second)) / pairs))
         high = mean * (1 - 1e-9)
@@ -595,7 +638,7 @@ class MeanSquare:
         return float(brentq(lambda factor: np.log(self._gain(factor, 1.0)), low, high, rtol=PRECISE))
 
     def _first_small(self, gain: Callable[[float], float], start: float, by: float) -> float:
-        """The first of start, start * by, start * by^2, ... where the gain is at most 1."""
+        """The first of start, start * by, start * by^2, ... for which the gain is at most 1."""
         level = start
         for _ in range(DOUBLINGS):
             interruption.check()
@@ -616,11 +659,13 @@ class MeanSquare:
     def stationary_trace(self, rest: Float[np.ndarray, " n"], gaussian: float) -> float:
         """The trace of the covariance of the residual, as t goes to infinity.
 
-        With F the modes, that covariance is F S F^T, S = h(1) (F^T Noise(F S F^T + rest rest^T) F + s^2 I), entry by
-        entry. Source: docs/proofs/random_rounds.md#gaussian-noise.
+        With the modes F, this covariance is F S F^T, where S = h(1) (F^T Noise(F S F^T + rest rest^T) F + s^2 I), with
+        the product by h(1) taken entry by entry.
+
+        Source: docs/proofs/random_rounds.md#gaussian-noise.
 
         Raises:
-            ValueError: the equation could not be solved to 1e-9, as happens where the rounds are nearly unstable.
+            ValueError: the equation could not be solved to 1e-10, which happens if the rounds are nearly unstable.
         """
         if not len(self.nu):
             return 0.0
@@ -667,26 +712,32 @@ class MeanSquare:
         return float(np.abs(np.linalg.eigvals(self._round_of_modes(1.0)[0])).max())
 
     def _gain(self, factor: float, level: float) -> float:
-        """The radius of S -> h(level) N(S) with the server's step times `factor`; needs level > max |B_i|^2."""
+        """The gain at this level: the radius of S -> h(level) N(S), with the server's step times `factor`.
+
+        The level must be above max |B_i|^2.
+        """
         if (factor, level) not in self.gains:
             becomes = self._response_to_noise(factor, level)
             self.gains[factor, level] = self._largest(lambda second: becomes * self._noise(second))
         return self.gains[factor, level]
 
     def _response_to_noise(self, factor: float, level: float) -> Float[np.ndarray, "r r"]:
-        """h(level), the response to noise of the modes i and j."""
+        """h(level), the response to the noise of each pair of modes i and j."""
         onward, jump = self._round_of_modes(factor)
         parts, count = len(jump), len(self.nu)
         driven, unit = np.outer(jump, jump).reshape(-1, 1), level * np.eye(parts**2)
         becomes = np.empty((count, count))
-        for row, mode in zip(becomes, onward, strict=True):  # all pairs at once would take parts^4 matrices
+        for row, mode in zip(becomes, onward, strict=True):  # all pairs at once would need parts^4 matrices
             interruption.check()
             pairs = np.einsum("ab,jcd->jacbd", mode, onward).reshape(count, parts**2, parts**2)
             row[:] = np.linalg.solve(unit - pairs, np.broadcast_to(driven, (count, parts**2, 1)))[:, 0, 0]
         return becomes
 
     def _largest(self, function: Callable[[np.ndarray], np.ndarray]) -> float:
-        """The radius of a map that keeps positive matrices positive: its largest eigenvalue, which is real."""
+        """The radius of a map that maps positive matrices to positive matrices.
+
+        This radius is the map's largest eigenvalue, which is real.
+        """
         count = len(self.nu)
 
         def product(vector: np.ndarray) -> np.ndarray:
@@ -706,12 +757,13 @@ class MeanSquare:
             values, vectors = eigs(operator, k=1, which="LR", v0=start, ncv=basis, tol=PRECISE / 10)
         except ArpackError:
             return _by_powers(product, start)
-        self.warm.append(vectors[:, 0].real * np.sign(vectors[:: count + 1, 0].real.sum()))  # as a positive matrix
+        # the sign is chosen so that the vector stands for a positive matrix
+        self.warm.append(vectors[:, 0].real * np.sign(vectors[:: count + 1, 0].real.sum()))
         return float(values[0].real)
 
 
 def _by_powers(product: Callable[[np.ndarray], np.ndarray], vector: np.ndarray) -> float:
-    """The largest eigenvalue by the power method, from a vector that is not orthogonal to its eigenvector."""
+    """The largest eigenvalue by the power method, started from a vector that is not orthogonal to its eigenvector."""
     value = 0.0
     for _ in range(POWERS):
         vector = vector / np.linalg.norm(vector)

@@ -1,10 +1,10 @@
-"""The kernel regime of random rounds: the exact mean and covariance of the residual, and stability in mean square.
+"""The kernel regime of random rounds: exact mean and covariance of the residual, and stability in the mean square.
 
 Let r be the residual, m the coefficients that the server remembers, and v = H m. A round maps z = (r, v) to B z + J H
-e, where B is the mean round, e the noise of the clients' mean displacement and J the server's response to it. The noise
-has mean 0 given z, and its covariance is a linear map of E r r^T, `Noise.covariance`. Gaussian noise of variance s^2 on
-every weight of the mean moves the outputs by a noise of covariance s^2 H. Hence E z <- B E z, and Cov z <- B Cov z B^T
-+ J (H Noise H + s^2 H) J^T.
+e. Here B is the mean round, e is the noise of the clients' mean displacement, and J is the server's response to this
+noise. Given z, the noise has mean 0, and its covariance is a linear map of E r r^T, which `Noise.covariance` computes.
+Gaussian noise of variance s^2 on every weight of the mean moves the outputs by a noise of covariance s^2 H. Hence the
+mean follows E z <- B E z, and the covariance follows Cov z <- B Cov z B^T + J (H Noise H + s^2 H) J^T.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def batch_noise(
     batch: int,
     pull: float = 0.0,
 ) -> Float[np.ndarray, "n n"]:
-    """E e e^T for e = a - f_K(Q) r, where a are the coefficients of a client's displacement after steps on its batches.
+    """E e e^T for e = a - f_K(Q) r, the noise that a client's batches cause in the coefficients a of its displacement.
 
     A step is a <- a + eta (D (r - Q a) - pull a), where D is n/b on the samples of a batch and 0 elsewhere. The batch
-    is drawn without replacement and independently of the other steps, so that E D = I and, for a symmetric Y, E D Y D =
-    gamma Y + (n/b - gamma) diag(Y), gamma = n (b - 1) / (b (n - 1)). The residual before step k + 1 is u = (I - Q f_k)
-    r - Q e, and e <- (I - eta (Q + pull)) e + eta (D - I) u, where the last term has mean 0.
+    is drawn without replacement and independently of the other steps. So E D = I, and for a symmetric Y, E D Y D =
+    gamma Y + (n/b - gamma) diag(Y) with gamma = n (b - 1) / (b (n - 1)). The residual before step k + 1 is u = (I - Q
+    f_k) r - Q e, and the step takes e to (I - eta (Q + pull)) e + eta (D - I) u, where the last term has mean 0.
 
-    `second` is E r r^T of the client's residual r at the start of the round, and Q = basis diag(values) basis^T the
+    `second` is E r r^T of the client's residual r at the start of the round. Q = basis diag(values) basis^T is the
     client's block of the Gram matrix. If the client corrects its gradient by its memory, a step lowers the residual by
     a further eta d for some vector d. Then `second` is the second moment of (r, d), and r - Q a becomes r - t d - Q a,
     where t is the displacement by a constant unit gradient so far.
 
     Source: docs/proofs/random_rounds.md#noise-of-the-batches; the recursion here is for the noise only, and loses no
-        digits.
+    digits.
     """
     size = len(values)
     if batch >= size:
@@ -83,11 +83,11 @@ def batch_noise(
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """The noise of the clients' mean displacement by the draws of clients and batches."""
+    """The noise of the clients' mean displacement that the draws of clients and batches cause."""
 
     blocks: Blocks  # the clients' blocks, with their steps
-    weighting: str  # weights of the clients in the server's mean: "size" or "uniform"
-    pull: float  # the pull of FedProx
+    weighting: str  # how clients are weighted in the server's mean: by "size" or "uniform"
+    pull: float  # mu of FedProx, the strength with which clients are pulled to their start
     batch: int | None  # the largest number of samples in a local step; None: all samples of the client
     gaussian: float = 0.0  # s, the standard deviation of the noise that is added to every weight of the mean
 
@@ -102,13 +102,16 @@ class Noise:
         return self.blocks.cohort or len(self.blocks.clients.members)
 
     def steps_of(self, client: int) -> tuple[int, int, int, int]:
-        """Numbers of a client's samples, of samples in a batch, of batches in a pass (or 1), of passes (or steps)."""
+        """Four numbers: samples of the client; samples in a batch; batches in a pass; passes.
+
+        If steps take independent batches, the last two numbers are 1 and the number of steps.
+        """
         size = len(self.blocks.clients.members[client])
         batch = min(self.batch or size, size)
         return size, batch, -(-size // batch) if isinstance(self.blocks, ShuffledBlocks) else 1, self.blocks.steps
 
     def work(self, steps: int | None = None) -> float:
-        """Operations of `covariance` with this many local steps or passes; default: the round's number."""
+        """Operations of `covariance` with this many local steps or passes; by default those of the round."""
         sizes = [len(owned) for owned in self.blocks.clients.members]
         work = 8.0 * len(self.blocks.gram) ** 2 * max(sizes) + 10 * CALL
         if self.batch is not None:
@@ -132,7 +135,7 @@ class Noise:
         return not self.weights.covariance.any() and (self.batch is None or self.batch >= largest)
 
     def mean(self, residual: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
-        """The mean of the mean displacement given r."""
+        """The expected mean displacement, given r."""
         return self.blocks.apply(self._mean_response, residual)
 
     @cached_property
@@ -146,8 +149,9 @@ class Noise:
     def covariance(self, second: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
         """The covariance of the mean displacement given r, averaged over r with E r r^T = second; symmetric.
 
-        sum_cc' Cov(p_c, p_c') E_c P_c C_cc' P_c' E_c'^T + sum_c E p_c^2 E_c V_c(C_cc) E_c^T with C = second: E_c
-        puts client c's entries in their places, P_c is its response, and V_c the covariance that its batches cause.
+        The covariance is sum_cc' Cov(p_c, p_c') E_c P_c C_cc' P_c' E_c'^T + sum_c E p_c^2 E_c V_c(C_cc) E_c^T with C =
+        second. Here E_c puts client c's entries in their places, P_c is its response, p_c its weight, and V_c the
+        covariance that its batches cause.
         """
         blocks, clients = self.blocks, self.blocks.clients
         covariance = np.zeros_like(second)
@@ -163,10 +167,11 @@ class Noise:
     def in_modes(
         self, modes: Float[np.ndarray, "n r"], nu: Float[np.ndarray, " r"], second: Float[np.ndarray, "r r"]
     ) -> Float[np.ndarray, "r r"]:
-        """F^T covariance(F S F^T) F for S = second and the mean round's modes F, with F^T u(H_D) F = diag(nu).
+        """F^T covariance(F S F^T) F, where S is `second` and F are the modes of the mean round.
 
-        If all pairs of clients have the covariance of `_alike`, their part is a multiple of diag(nu) S diag(nu), and
-        only the clients' own blocks of F S F^T remain: two large products in place of six.
+        The modes satisfy F^T u(H_D) F = diag(nu). If the weights of every pair of clients have the same relative
+        covariance (`_alike`), the part of the pairs is a multiple of diag(nu) S diag(nu). Then only the clients' own
+        blocks of F S F^T remain, and two large products are needed instead of six.
         """
         alike = self._alike
         if alike is None:
@@ -198,7 +203,7 @@ class Noise:
 
     @cached_property
     def _alike(self) -> float | None:
-        """The k with Cov(p_c, p_c') = k E p_c E p_c' for every two clients; None if there is no such k."""
+        """The number k with Cov(p_c, p_c') = k E p_c E p_c' for every two clients; None if there is no such k."""
         pairs = ~np.eye(len(self.weights.mean), dtype=bool)
         ratios = (self.weights.covariance / np.outer(self.weights.mean, self.weights.mean))[pairs]
         if not len(ratios):
@@ -207,7 +212,7 @@ class Noise:
 
     @cached_property
     def _by_sample(self) -> Float[np.ndarray, "n n"]:
-        """Cov(p_c, p_c') as a matrix over pairs of samples, whose clients are c and c'."""
+        """The matrix of Cov(p_c, p_c') over pairs of samples, where c and c' are the clients of the two samples."""
         owner = self.blocks.owner
         return self.weights.covariance[np.ix_(owner, owner)]
 
@@ -218,7 +223,7 @@ class RandomRegime(Regime):
 
     `outputs`, `residual` and `predict` are means over the draws of clients and batches, and `movement` is the movement
     of the mean weights. `deviation` and `mean_square` come from the exact covariance, which costs three products of (n,
-    n) matrices a round.
+    n) matrices in each round.
 
     Args:
         mean: the mean round.
@@ -246,7 +251,7 @@ class RandomRegime(Regime):
 
     @cached_property
     def mean_square(self) -> MeanSquare:
-        """The mean square of the residual's modes, which decides rate and stability."""
+        """The mean square of the residual's modes, which determines rate and stability."""
         return MeanSquare.of(self.gram, self.mean.round, self.noise)
 
     @property
@@ -256,7 +261,7 @@ class RandomRegime(Regime):
 
     @property
     def rate_estimate(self) -> Estimate:
-        """The rate with its error, shape (), from a lower and an upper bound.
+        """The rate with its error, shape (), from a lower and an upper bound of a spectral radius.
 
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
@@ -264,20 +269,23 @@ class RandomRegime(Regime):
 
     @property
     def stable(self) -> bool:
-        """Whether E |r|^2 is known to go to 0 from every start; False where 1 is within the error of the rate."""
+        """Whether E |r|^2 is known to go to 0 from every start; False if 1 is within the error of the rate."""
         return self.mean_square.stable
 
     @property
     def undecided(self) -> bool:
-        """True where rounding leaves open whether E |r|^2 of the part that can change goes to 0."""
+        """Whether rounding leaves it open if E |r|^2 goes to 0, for the part of the residual that weights can
+        change.
+        """
         return self.mean_square.undecided
 
     @property
     def step_limits(self) -> StepLimits:
-        """The server rate below which the mean square of the residual's changeable part falls, and the clients' largest
-        eta_local.
+        """The largest server rate, and the largest eta_local of the clients.
 
-        NaN if the method has no server rate, or if clients shuffle, since no limit is known for shuffled passes.
+        Below this server rate the mean square falls, for the part of the residual that weights can change. The server
+        rate is NaN if the method has none, or if clients shuffle their samples, since no limit is known for shuffled
+        passes.
         """
         given = self.mean.round.server_rate
         limit = float("nan") if given is None else given * self.mean_square.limit
@@ -295,7 +303,7 @@ class RandomRegime(Regime):
         return f"{steps} is not stable in the mean square; smaller steps may be"
 
     def root_mean_square(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """sqrt(E |r(t)|^2), |.| over samples and outputs, in the shape of `rounds`.
+        """sqrt(E |r(t)|^2), in the shape of `rounds`; |.| is the norm over all samples and outputs.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -319,7 +327,7 @@ class RandomRegime(Regime):
         return self._shaped(deviation, np.shape(rounds))
 
     def covariance(self, rounds: int, initial_outputs: ArrayLike | None = None) -> Float[np.ndarray, "*C n n"]:
-        """Covariance of the outputs of the samples after that round, (n, n), or (C, n, n) for y of shape (n, C).
+        """Covariance of the outputs at the samples after this round, (n, n), or (C, n, n) for y of shape (n, C).
 
         Args:
             rounds: the round t >= 0.
@@ -331,24 +339,26 @@ class RandomRegime(Regime):
         return moments if self.problem.y.ndim > 1 else moments[0]
 
     def square_variance(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """The variance of |r(t)|^2 over the draws, |.| over samples and outputs, in the shape of `rounds`.
+        """The variance of |r(t)|^2 over the draws, in the shape of `rounds`; |.| is the norm over all samples and
+        outputs.
 
-        If clients or batches are drawn, every choice of a round is enumerated, which takes up to some ten samples; the
-        error is the rounding error of (E |r|^2)^2. If the only noise is Gaussian, there may be any number of samples.
+        If clients or batches are drawn, every choice of a round is enumerated. This is possible for up to some ten
+        samples, and the error of the result is the rounding error of (E |r|^2)^2. If the only noise is Gaussian, there
+        may be any number of samples.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
         Raises:
-            ValueError: as `outputs`; too many samples and choices: `sampled` estimates their variance.
+            ValueError: as `outputs`; too many samples and choices, whose variance `sampled` estimates.
 
         Source: docs/proofs/random_rounds.md#the-loss-of-a-run.
         """
         t, initial = checked_rounds(rounds), self._initial_residual(initial_outputs)
         last, (settled, period) = int(t.max(initial=-1)), self._recurring()
         regimes = [self._of_round(number) for number in range(min(last, settled + period))]
-        if all(regime.noise.nothing_drawn for regime in regimes):  # then r is Gaussian
+        if all(regime.noise.nothing_drawn for regime in regimes):  # in this case r is Gaussian
             return self._moments(t, initial_outputs, _variance_of_gaussian).reshape(np.shape(rounds))
         one = require_few(self.noise, self._size(self.problem.n))
         require_work("fourth moments", lambda rounds: rounds * (one + 10 * CALL), hint=ESTIMATE, rounds=last)
@@ -365,9 +375,10 @@ class RandomRegime(Regime):
     def chance_above(
         self, level: float, rounds: ArrayLike, initial_outputs: ArrayLike | None = None
     ) -> Float[np.ndarray, "*T"]:
-        """A bound of the chance that |r(t)|^2 exceeds a level, in the shape of `rounds`; 1 if no better bound is known.
+        """An upper bound of the probability that |r(t)|^2 exceeds a level, in the shape of `rounds`.
 
-        The bound is the smaller of E |r|^2 / level and, if level > |E r|^2, tr Cov(r) / (sqrt(level) - |E r|)^2.
+        The bound is the smaller of E |r|^2 / level and, if level > |E r|^2, tr Cov(r) / (sqrt(level) - |E r|)^2. It is
+        1 if no better bound is known.
 
         Args:
             level: positive.
@@ -392,13 +403,13 @@ class RandomRegime(Regime):
     def sampled(
         self, rounds: ArrayLike, runs: int = 100, seed: int = 0, initial_outputs: ArrayLike | None = None
     ) -> SampledRounds:
-        """Independent runs of the rounds: estimates with errors, where the exact moments take too long.
+        """Independent runs of the rounds, which give estimates with errors where the exact moments take too long.
 
-        A round costs a product of H with as many vectors as there are runs. Gaussian noise needs H's eigenvectors.
+        A round costs a product of H with as many vectors as there are runs. Gaussian noise needs the eigenvectors of H.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
-            runs: 2 or more; default 100.
+            runs: number of runs, 2 or more; default 100.
             seed: the seed of the draws; default 0.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
@@ -439,12 +450,12 @@ class RandomRegime(Regime):
         return SampledRounds(t, *numbers)
 
     def rounds_to(self, eps: float, initial_outputs: ArrayLike | None = None, at_most: int = MOST_ROUNDS) -> int:
-        """First t with sqrt(E |r(t)|^2) <= eps |r(0)|, counted one by one.
+        """The first t with sqrt(E |r(t)|^2) <= eps |r(0)|; the rounds are computed one by one.
 
         Args:
             eps: positive.
             initial_outputs: y(0), 0 unless given.
-            at_most: the most rounds that are tried; default 100000.
+            at_most: the largest number of rounds that are tried; default 100000.
 
         Raises:
             ValueError: as `LinearRegime.rounds_to`.
@@ -472,16 +483,17 @@ class RandomRegime(Regime):
         cross_gram: ArrayLike | None = None,
         own_gram: ArrayLike | None = None,
     ) -> Float[np.ndarray, "*C p p"]:
-        """Covariance of f(x, t) over the draws and the noise, (p, p), or (C, p, p) for y of shape (n, C).
+        """Covariance of the predictions f(x, t) over the draws and the noise, (p, p), or (C, p, p) for y of shape (n,
+        C).
 
         Args:
             x: points, (p, d).
             rounds: the round t >= 0.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
-            cross_gram: kernel values between `x` and the samples, shape (p, n), if H was given as a matrix; default:
-                the regime's kernel.
-            own_gram: the kernel between the points x, (p, p). Default: by the regime's kernel; needed if H was given as
-                a matrix.
+            cross_gram: kernel values between `x` and the samples, shape (p, n). They are needed if H was given as a
+                matrix; by default the regime's kernel computes them.
+            own_gram: kernel values between the points x, (p, p). They are needed if H was given as a matrix; by default
+                the regime's kernel computes them.
 
         Raises:
             ValueError: as `predict`; an own_gram that is missing or of the wrong shape.
@@ -527,7 +539,7 @@ class RandomRegime(Regime):
         return total
 
     def _moments(self, rounds, initial_outputs, quantity, gram: np.ndarray | None = None) -> np.ndarray:
-        """`quantity` of E r (n, C) and of the covariance (C, p, p) at each of these rounds, on a leading axis."""
+        """`quantity` of E r (n, C) and of the covariance (C, p, p), for each of these rounds along a leading axis."""
         t, moments = checked_rounds(rounds), {}
         initial, steps = self._initial_residual(initial_outputs), np.unique(t).tolist()
         with np.errstate(over="ignore", invalid="ignore"):  # overflows are reported below
@@ -538,7 +550,10 @@ class RandomRegime(Regime):
     def _visited(
         self, initial: Float[np.ndarray, "n C"], asked: list[int], gram: Float[np.ndarray, "p p"]
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """E r and the covariance in these rounds, ascending; many equal rounds at once where that is less work."""
+        """Yields E r and the covariance in these rounds, whose numbers ascend.
+
+        Many equal rounds are computed at once if that is less work.
+        """
         last, points, outputs = max(asked, default=-1), len(gram), initial.shape[1]
         if not self._takes_at_once(last, points, outputs):
             self._require_work(last, points, outputs)
@@ -559,21 +574,27 @@ class RandomRegime(Regime):
             yield now, mean[: len(initial)], own[:, :points, :points]
 
     def _takes_at_once(self, rounds: int, points: int, outputs: int) -> bool:
-        """Whether these rounds take more than a second one by one, and less work by powers of the map."""
+        """Whether powers of the map should be used for these rounds.
+
+        They are used if the rounds would take more than a second one by one, and if powers take less work.
+        """
         one_by_one = rounds * outputs * self._work_of_round(points)
         return one_by_one > SECOND and self._work_at_once(rounds, points) < one_by_one
 
     def _work(self, rounds: int) -> float:
-        """Operations of the moments after this many rounds."""
+        """Operations that the moments after this many rounds take."""
         return min(self._work_at_once(rounds, self.problem.n), rounds * self._work_of_labels)
 
     @property
     def _work_of_labels(self) -> float:
-        """Operations of a round of all outputs at the samples."""
+        """Operations that a round takes, for all outputs at the samples."""
         return self.problem.y[0].size * self._work_of_round(self.problem.n)
 
     def _work_at_once(self, rounds: int, points: int) -> float:
-        """Operations of the moments at this many points, many rounds at once; infinite if memory does not suffice."""
+        """Operations that the moments at this many points take if many rounds are computed at once.
+
+        The number is infinite if memory does not suffice.
+        """
         settled, period = self._recurring()
         if rounds < settled + 2 * period:
             return float("inf")
@@ -590,12 +611,12 @@ class RandomRegime(Regime):
         return settled * cost + (doublings + period) * (work + 10 * CALL) + period * build
 
     def _require_work(self, rounds: int, points: int, outputs: int) -> None:
-        """Refuse rounds that, one after the other, take too long."""
+        """Refuse rounds that take too long one after the other."""
         cost = outputs * self._work_of_round(points)
         require_work("the moments of random rounds", lambda rounds: rounds * cost, hint=IN_THE_LONG_RUN, rounds=rounds)
 
     def _work_of_round(self, points: int) -> float:
-        """Operations of a round of one output, with the covariance at this number of points."""
+        """Operations that a round of one output takes, with the covariance at this number of points."""
         drawn = 0.0 if self.noise.nothing_drawn else self.noise.work()
         return 10 * CALL + 4.0 * points * self.problem.n * self._size(points) + drawn
 
@@ -605,11 +626,11 @@ class RandomRegime(Regime):
         return self.noise.blocks.steps
 
     def _recurring(self) -> tuple[int, int]:
-        """The round from which on the rounds recur, and the length of a period."""
+        """The round from which on the rounds recur, and the number of rounds in a period."""
         return 0, 1
 
     def _of_round(self, number: int) -> RandomRegime:
-        """The regime of round 0, 1, ..."""
+        """The regime of the round with this number, from 0 on."""
         return self
 
     def _as_map(self, gram: Float[np.ndarray, "p p"], quiet: bool) -> Rounds:
@@ -625,7 +646,7 @@ class RandomRegime(Regime):
         return self._state(initial)[: self.mean._size], np.zeros((initial.shape[1], size, size))
 
     def _state(self, initial: Float[np.ndarray, "n C"]) -> Float[np.ndarray, "s C"]:
-        """The state of the samples before the first round: residuals, then zeros."""
+        """The state before the first round, at the samples: the residuals, followed by zeros."""
         return np.pad(initial, ((0, self._size(len(initial)) - len(initial)), (0, 0)))
 
     def _onto(
@@ -637,7 +658,7 @@ class RandomRegime(Regime):
         return self.mean.mapped(mean), after
 
     def _rounds(self, initial: np.ndarray, gram: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """E r, (n, C), and the covariance of the outputs, (C, p, p), in rounds 0, 1, ..."""
+        """Yields E r, (n, C), and the covariance of the outputs, (C, p, p), in rounds 0, 1, ..."""
         gram = self.gram if gram is None else gram
         n, points, outputs = len(initial), len(gram), initial.shape[1]
         require_moments(n, outputs, self._size(points) / n)
@@ -651,7 +672,9 @@ class RandomRegime(Regime):
         return map(self._of_round, count())
 
     def _size(self, points: int) -> int:
-        """Number of entries of the state: residuals at the points of a kernel, and the memory."""
+        """Number of entries of the state, which consists of the residuals at the points of a kernel and of the
+        memory.
+        """
         return points * (1 + self.mean.round.memory)
 
     @cached_property
@@ -675,7 +698,7 @@ class RandomRegime(Regime):
 
     @property
     def _jump(self) -> Float[np.ndarray, " p"]:
-        """The response of every part of the state to noise on the mean displacement."""
+        """The response of each part of the state to noise on the mean displacement."""
         return self.mean.round.numbers[1]
 
     def _after(self, states: Float[np.ndarray, "s m"], draws: Draws) -> Float[np.ndarray, "s m"]:
@@ -697,22 +720,25 @@ class RandomRegime(Regime):
         return False
 
     def _following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
-        """E z z^T after a round, from E z z^T before it, without Gaussian noise."""
+        """E z z^T after a round without Gaussian noise, from E z z^T before it."""
         return self._quiet._next(second, np.zeros(self.mean._size), self.gram)
 
     @property
     def _map(self) -> Float[np.ndarray, "s s"]:
-        """The mean of the map of the state."""
+        """The expected map of the state in a round."""
         return self._map_at(self.gram)
 
     def _map_at(self, gram: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "s s"]:
-        """The mean of the map of the state at the points of a kernel."""
+        """The expected map of the state in a round, with residuals at the points of a kernel."""
         return self._onward(np.eye(self._size(len(gram))), gram[:, : self.problem.n])
 
     def _onward(
         self, states: Float[np.ndarray, "s k"], known: Float[np.ndarray, "p n"], further: np.ndarray | float = 0.0
     ) -> Float[np.ndarray, "s k"]:
-        """The states after a mean round, from states at the points of `known`, with the displacements `further`."""
+        """The states after a mean round, from states at the points of `known`.
+
+        The displacements `further` are added to the clients' mean displacement.
+        """
         kept, jump = self.mean.round.numbers
         pushed = known @ (self.noise.mean(states[: known.shape[1]]) + further)
         stays = np.tensordot(kept, states.reshape(len(kept), *pushed.shape), 1)
@@ -721,7 +747,7 @@ class RandomRegime(Regime):
     def _next(
         self, covariance: Float[np.ndarray, "s s"], mean: Float[np.ndarray, " m"], gram: Float[np.ndarray, "p p"]
     ) -> Float[np.ndarray, "s s"]:
-        """The covariance after a round, from the covariance before it and the mean of r and of the memory."""
+        """The covariance after a round, from the covariance before it and from the mean of r and of the memory."""
         noise, n = self.noise, self.problem.n
         mean = mean[:n]
         if noise.nothing_drawn and not noise.gaussian and not covariance.any():
@@ -736,7 +762,8 @@ class RandomRegime(Regime):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class StateRegime(RandomRegime):
-    """Random rounds without orthogonal modes; the map of all second moments of the state decides rate and limit.
+    """Random rounds that have no orthogonal modes; rate and limit follow from the map of all second moments of the
+    state.
 
     Source: docs/proofs/random_rounds.md#server-memory.
     """
@@ -770,13 +797,16 @@ class StateRegime(RandomRegime):
 
 
 def require_moments(samples: int, outputs: int, parts: float = 1) -> None:
-    """Refuse the covariance of a state of this many parts of the samples' size, where it does not fit the memory."""
+    """Refuse a covariance that does not fit the memory.
+
+    It is the covariance of a state that has `parts` parts, each with as many entries as there are samples.
+    """
     need = 8 * (2 * outputs + 10) * parts**2  # bytes, for each pair of samples
     require("the covariance of random rounds", lambda n: need * n**2, hint=ESTIMATE, n=samples)
 
 
 def _mean_square(mean: Float[np.ndarray, "n C"], covariance: Float[np.ndarray, "C n n"]) -> float:
-    """E |r|^2, |.| over samples and outputs."""
+    """E |r|^2, where |.| is the norm over all samples and outputs."""
     return (mean**2).sum() + np.trace(covariance, 0, 1, 2).sum()
 
 
@@ -795,7 +825,7 @@ def random_regime(
     the noise on every weight of the mean.
 
     Raises:
-        ValueError: a method whose clients do more than plain steps, or whose server reads more than their mean
+        ValueError: a method whose clients do more than plain steps, or whose server uses more than the clients' mean
             displacement.
     """
     round_ = mean.round
