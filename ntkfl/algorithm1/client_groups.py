@@ -1,8 +1,9 @@
 """Algorithm 1 without the record of movements: groups of clients one after the other, so that temporaries stay small.
 
-The global state is u (m, d). Within a round a client of c samples works with its change D of u (weight space: two
-products of 2 m c d operations a step) or with coefficients C, D = C^T X, through its own Gram matrix (pre-activation
-space: one product of 2 m c^2).
+The global state is the matrix u of hidden weights, (m, d). Within a round a client of c samples trains in one of two
+spaces. In weight space it keeps its change D of u, which takes two products of 2 m c d operations in each step. In
+pre-activation space it keeps coefficients C with D = C^T X and uses its own Gram matrix, which takes one product of 2 m
+c^2 operations.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from ntkfl.algorithm1.group_sizes import Outputs, clients_at_once, in_groups, in
 from ntkfl.double_precision import in_float64
 from ntkfl.problem import Setup, Weights
 
-ROWS = 128  # samples of a group: enough for fast products, few enough to keep a block of neurons in cache
+ROWS = 128  # samples of a group: enough for fast products, and few enough that a block of neurons stays in cache
 
 
 @in_float64
@@ -35,9 +36,11 @@ def run(
 ) -> Outputs:
     """Run Algorithm 1.
 
-    `x` is (N, c, d) and `y` (N, c), padded with zero rows; `keep` names the rounds whose u(t) are returned, ascending.
-    The devices share the neurons and exchange one group's outputs in each local step. With several hosts every host
-    calls this function, with all devices, after `jax.distributed.initialize`. `memory` is in bytes a device.
+    `x` is (N, c, d) and `y` (N, c), padded with zero rows. `keep` names the rounds whose u(t) are returned, ascending.
+    `memory` is in bytes on each device.
+
+    The devices share the neurons, and in each local step they exchange the outputs of one group. If there are several
+    hosts, every host calls this function, with all devices, after `jax.distributed.initialize`.
 
     Raises:
         ValueError: weights to keep that are spread over several hosts, or too little memory.
@@ -49,7 +52,7 @@ def run(
     own = -(-width // max(1, len(devices)))
     fit = clients_at_once(n_clients, numbers_held(samples, d), d, own, np.dtype(dtype).itemsize, len(keep), memory)
     x, y = in_groups(x.astype(dtype), y.astype(dtype), min(fit, max(1, ROWS // samples)))
-    with jax.default_matmul_precision("highest"):  # some GPUs would multiply with ten bits otherwise
+    with jax.default_matmul_precision("highest"):  # otherwise some GPUs would multiply with ten bits
         arrays = _run(
             x,
             y,
@@ -67,7 +70,7 @@ def run(
 
 
 def _shared(array: np.ndarray, devices: Sequence[jax.Device]) -> jax.Array | np.ndarray:
-    """The neurons (first axis) dealt out to the devices, filled up with zeros of sign 0."""
+    """The neurons (first axis) dealt out to the devices, and filled up with neurons of sign 0 whose weights are 0."""
     if not devices:
         return array
     missing = -len(array) % len(devices)
@@ -82,7 +85,7 @@ def _run(x, y, hidden, signs, keep, eta_local, share, scale, *, local_steps, rou
         return (jnp.where(active, z, 0) @ signs) * scale
 
     def one_group(u, rows, labels):
-        """The sum of the group's changes of u, and its outputs (K+1, g, c)."""
+        """The sum of the group's changes of u, and the outputs of the group, (K+1, g, c)."""
         start = rows @ u.T
         fixed = _active(rows @ hidden.T) if linearised else None
         gram = None if by_weights else rows @ rows.transpose(0, 2, 1)
@@ -135,5 +138,8 @@ def _run(x, y, hidden, signs, keep, eta_local, share, scale, *, local_steps, rou
 
 
 def _active(z: jax.Array) -> jax.Array:
-    """The pattern z >= 0. NaN counts as active: counted as inactive it would become 0, and hide an overflow."""
+    """The pattern z >= 0, in which NaN counts as active.
+
+    If NaN counted as inactive, it would become 0 and hide an overflow.
+    """
     return ~(z < 0)

@@ -1,8 +1,10 @@
 """Algorithm 1 without the record of movements, on the host's cores.
 
-A round goes by `switch_tracking` where few neurons may switch, else by products: each thread trains a group of clients,
-in the spaces of `client_groups`. Neurons are dealt out to chunks, and arrays are (chunks, rows, LANES). The work goes
-through the chunks in pieces that stay in cache: BLAS forms the products, and one compiled pass does the work between
+A round is run by `switch_tracking` if few neurons may switch. Otherwise it is run by matrix products: each thread
+trains a group of clients, in one of the two spaces of `client_groups`.
+
+The neurons are dealt out to chunks of LANES neurons, and arrays have the shape (chunks, rows, LANES). The work goes
+through the chunks in pieces that stay in cache. BLAS forms the products, and one compiled pass does the work between
 them. Sums are taken in the order of pieces and of clients, so that the result does not depend on the number of threads.
 """
 
@@ -24,13 +26,15 @@ from ntkfl.problem import Setup, Weights
 
 
 class Passes(NamedTuple):
-    """Compiled functions; they release the interpreter's lock. Arrays are (chunks, samples, lanes), signs (chunks,
-    lanes).
+    """Compiled functions, which release the interpreter's lock.
 
-    pulled(pull, signs, on, anew, out): sets `out` to 0 if `anew`; adds pull_i s_r where neuron r is active on sample i.
-    look(z, start, signs, frozen, on): adds `start` to z if `start` has chunks; returns the sums over r of s_r
-    relu(z_ir), (samples,). Unless `frozen`, sets the patterns `on` to z >= 0. A NaN counts as active, so that outputs
-    show it.
+    Arrays are (chunks, samples, lanes), and signs are (chunks, lanes).
+
+    - pulled(pull, signs, on, anew, out): sets `out` to 0 if `anew`; then adds pull_i s_r to it where neuron r is active
+      on sample i.
+    - look(z, start, signs, frozen, on): adds `start` to z if `start` has chunks, and returns the sums over r of s_r
+      relu(z_ir), (samples,). Unless `frozen`, sets the patterns `on` to z >= 0. A NaN counts as active, so that it
+      shows in the outputs.
     """
 
     pulled: Callable[..., None]
@@ -39,11 +43,11 @@ class Passes(NamedTuple):
 
 @compiled_once
 def passes(dtype: str) -> Passes:
-    """Compile the passes (about two seconds a dtype), or read kept machine code."""
+    """Compile the passes, which takes about two seconds for each dtype, or read machine code that was kept."""
     zero = np.dtype(dtype).type(0)
     row, table, cube, patterns = f"{dtype}[::1]", f"{dtype}[:,::1]", f"{dtype}[:,:,::1]", "boolean[:,:,::1]"
 
-    # Both values are computed before one is chosen: without a jump the compiler handles several neurons at once.
+    # Both values are computed before one is chosen. Without a jump the compiler handles several neurons at once.
     @machine_code(f"void({row}, {table}, {patterns}, boolean, {cube})", fastmath={"contract"})
     def pulled(pull, signs, on, anew, out):
         for q in range(len(signs)):
@@ -77,7 +81,7 @@ def passes(dtype: str) -> Passes:
 
 
 ROWS = 64  # samples of a group of small clients: enough for products to be fast
-PIECE = 2**19  # bytes of an array (chunks, samples of a group, LANES) of one piece
+PIECE = 2**19  # bytes of one piece of an array (chunks, samples of a group, LANES)
 
 
 def run(
@@ -92,9 +96,10 @@ def run(
     memory: float | None = None,
     tracked: bool = True,
 ) -> Outputs:
-    """Run Algorithm 1; arguments, result and errors as of `client_groups.run`.
+    """Run Algorithm 1; arguments, result and errors are those of `client_groups.run`.
 
-    `tracked` allows `switch_tracking` where it is faster; compiling it takes three seconds, once in a process.
+    `tracked` allows `switch_tracking` in rounds in which it is faster. Compiling it takes three seconds, once in a
+    process.
     """
     n_clients, rounds = len(x), setup.rounds
     x, y = x.astype(dtype), y.astype(dtype)
@@ -120,12 +125,14 @@ def run(
 
 
 def numbers_held(samples: int, d: int, dtype: str) -> float:
-    """How many numbers of `dtype` a client's `Room` holds for each neuron; a pattern counts as one byte."""
+    """The number of numbers of `dtype` that a client's `Room` holds for each neuron; a pattern counts as one byte."""
     return samples / np.dtype(dtype).itemsize + (d if in_weight_space(samples, d) else 2 * samples)
 
 
 def _fitting(x: np.ndarray, setup: Setup, kept: int, memory: float | None, tracked: bool) -> tuple[float, int]:
-    """The share of entries up to which rounds use `SwitchTracking`, and how many clients are trained together."""
+    """The largest share of entries with which rounds use `SwitchTracking`, and the number of clients trained
+    together.
+    """
     n_clients, samples, d = x.shape
     space = (n_clients, numbers_held(samples, d, x.dtype.name), d, setup.width, x.itemsize, kept)
     tracked = tracked and samples <= setup.width  # so that Gram matrices take little of the memory
@@ -141,7 +148,7 @@ def _fitting(x: np.ndarray, setup: Setup, kept: int, memory: float | None, track
 
 
 class Group(NamedTuple):
-    """Clients that are trained together: samples (c g, d), labels (c g,), each client's Gram matrix, if needed."""
+    """Clients that are trained together: their samples (c g, d), labels (c g,) and, if needed, their Gram matrices."""
 
     rows: np.ndarray
     labels: np.ndarray
@@ -149,10 +156,11 @@ class Group(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Arrays of one group at a time, which the next group overwrites.
+    """Arrays for the training of one group; the next group overwrites them.
 
-    on: activation patterns. change: the change of the weights, or the coefficients. start: pre-activations of the
-        global network, used only where a run goes by coefficients.
+    on: activation patterns.
+    change: the change of the weights, or the coefficients.
+    start: pre-activations of the global network, used only if a run keeps coefficients.
     """
 
     on: np.ndarray
@@ -161,10 +169,11 @@ class Room(NamedTuple):
 
 
 class ClientProducts:
-    """Training by groups of clients, all of one size.
+    """Training by groups of clients that all have the same number of samples.
 
-    The network's weights are read, and changes are added to its `total`. At most `fit` clients are trained together.
-    The threads train groups together or, where only one group fits, share its neurons.
+    The weights are read from the network, and the changes of the weights are added to the network's `total`. At most
+    `fit` clients are trained together. If several groups fit, each thread trains a group; otherwise the threads share
+    the neurons of one group.
     """
 
     def __init__(
@@ -185,18 +194,18 @@ class ClientProducts:
         chunks, step = len(network.weights), max(1, PIECE // (self.size * x.shape[1] * LANES * x.itemsize))
         self.pieces = [slice(begin, min(begin + step, chunks)) for begin in range(0, chunks, step)]
 
-    # Large arrays and compiled functions are made in the first round that goes by products.
+    # Large arrays and compiled functions are made in the first round that is run by products.
 
     @cached_property
     def groups(self) -> list[Group]:
-        """The clients by groups; Gram matrices are needed where changes are kept as coefficients."""
+        """The clients in groups, with Gram matrices if changes are kept as coefficients."""
         x, y = in_groups(*self.clients, self.size)
         grams = np.empty((len(x), 0, 0, 0), x.dtype) if self.by_weights else x @ x.swapaxes(2, 3)
         return [Group(x[g].reshape(-1, x.shape[3]), y[g].ravel(), grams[g]) for g in range(len(x))]
 
     @cached_property
     def rooms(self) -> list[Room]:
-        """Room for the groups that are trained together."""
+        """One `Room` for each of the groups that are trained together."""
         (samples, d), dtype = self.groups[0].rows.shape, self.clients[0].dtype
         change, start = (d, 0) if self.by_weights else (samples, samples)
         held, chunks = ((samples, np.dtype(bool)), (change, dtype), (start, dtype)), len(self.network.weights)
@@ -208,7 +217,7 @@ class ClientProducts:
         return passes(self.clients[0].dtype.name)
 
     def train(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> None:
-        """Fill in the outputs, before and after each local step, and add up the changes."""
+        """Fill in the outputs, before and after each local step, and add up the changes of the weights."""
         prepared = np.empty((len(outputs), len(self.groups), len(self.groups[0].labels)), outputs.dtype)
         rate = self.network.scale.dtype.type(eta_local) * self.network.scale
         mapped: Callable[..., Iterable] = self.pool.map if self.at_once > 1 else map
@@ -224,12 +233,14 @@ class ClientProducts:
         pull = np.zeros_like(group.labels)
         for k in range(len(outputs)):
             sums = mapped(lambda piece: self._step(room, group, pull, k, piece), self.pieces)  # noqa: B023
-            with np.errstate(over="ignore", invalid="ignore"):  # threads do not inherit this setting
+            with np.errstate(over="ignore", invalid="ignore"):  # the threads do not inherit this setting
                 outputs[k] = sum(sums) * self.network.scale
                 pull = rate * (group.labels - outputs[k])
 
     def _step(self, room: Room, group: Group, pull: np.ndarray, k: int, piece: slice) -> np.ndarray:
-        """The k-th local step of some chunks (none at k = 0), and their sums s_r relu(z_ir) after it, (c g,)."""
+        """Make the k-th local step for some chunks (no step if k = 0), and return the sums s_r relu(z_ir) after it, (c
+        g,).
+        """
         u, signs = self.network.weights[piece], self.network.signs[piece]
         on, change, start = (array[piece] for array in room)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -251,7 +262,7 @@ class ClientProducts:
             return self.passes.look(z, base, signs, self.linearised, on)
 
     def _add(self, some: Iterable[int], piece: slice) -> None:
-        """Add the changes that the groups of these numbers have left in their rooms."""
+        """Add the changes that the groups with these numbers have left in their rooms."""
         with np.errstate(over="ignore", invalid="ignore"):
             for room, g in zip(self.rooms, some, strict=False):
                 change = room.change[piece]

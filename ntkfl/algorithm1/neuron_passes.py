@@ -1,7 +1,8 @@
-"""The passes of `CompiledNeurons`: importing this module compiles them, in some three seconds, or reads kept code.
+"""The compiled passes of `CompiledNeurons` over the neurons.
 
-The passes are not defined within another function, for the reason that `ntkfl.compiled_once.machine_code` gives.
-Arguments are the fields of `CompiledNeurons`.
+Importing this module compiles the passes, which takes some three seconds, or reads machine code that was kept. The
+passes are not defined within another function; `ntkfl.compiled_once.machine_code` gives the reason. Their arguments are
+fields of `CompiledNeurons`.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ CHUNKS, CHUNK, ROW = "float64[:,:,::1]", "float64[:,::1]", "float64[::1]"
 
 @machine_code(f"{ROW}({CHUNK})")
 def summed_up(rows):
-    """The sum of each row, lane by lane in order."""
+    """The sum of each row, with its lanes added in order."""
     sums = np.zeros(len(rows))
     for i in range(len(rows)):
         for r in range(LANES):
@@ -25,10 +26,10 @@ def summed_up(rows):
 
 @machine_code(f"float64({ROW})")
 def largest(values):
-    """The largest value; a NaN stays."""
+    """The largest value, or NaN if there is one."""
     most = values[0]
     for r in range(1, LANES):
-        most = values[r] if (values[r] > most) | (values[r] != values[r]) else most  # NaN stays
+        most = values[r] if (values[r] > most) | (values[r] != values[r]) else most  # a NaN is kept
     return most
 
 
@@ -37,7 +38,7 @@ def largest(values):
     f"{CHUNK})"
 )
 def begin(z0, c, gc, signs, frozen, lengths, z, moved):
-    """z = z0 + gc; fills `moved`; returns the fields of `Seen`."""
+    """Set z to z0 + gc and fill `moved`; return the fields of `Seen`."""
     flips, sums, farthest, total = 0, np.zeros((z0.shape[1], LANES)), np.zeros(LANES), np.zeros((1, LANES))
     for q in range(z0.shape[0]):
         for r in range(LANES):
@@ -46,7 +47,8 @@ def begin(z0, c, gc, signs, frozen, lengths, z, moved):
             for r in range(LANES):
                 value = z0[q, i, r] + gc[q, i, r]
                 z[q, i, r] = value
-                off = z0[q, i, r] < 0.0 if frozen else value < 0.0  # a NaN is not "off", so that it stays visible
+                # a NaN does not count as off, so that it stays visible
+                off = z0[q, i, r] < 0.0 if frozen else value < 0.0
                 sums[i, r] += (0.0 if off else value) * signs[q, r]
             if lengths:
                 for r in range(LANES):
@@ -66,7 +68,7 @@ def begin(z0, c, gc, signs, frozen, lengths, z, moved):
     f"{CHUNKS}, {CHUNKS})",
 )
 def step(z0, gc, signs, frozen, lengths, moved, gram, pull, first, z, summed):
-    """Set z and `summed`; return the sums (N c,) and the largest squared distance."""
+    """Make a local step, which sets z and `summed`; return the sums (N c,) and the largest squared distance."""
     work, gained = np.empty(LANES), np.empty(LANES)
     sums, farthest = np.zeros((z0.shape[1], LANES)), np.zeros(LANES)
     clients, samples = gram.shape[0], gram.shape[1]
@@ -83,7 +85,8 @@ def step(z0, gc, signs, frozen, lengths, moved, gram, pull, first, z, summed):
                 i = client * samples + a
                 for r in range(LANES):
                     work[r] = 0.0
-                for b in range(0, samples - samples % 4, 4):  # four at a time: `work` is read and written less often
+                # four at a time, so that `work` is read and written less often
+                for b in range(0, samples - samples % 4, 4):
                     j, row = client * samples + b, gram[client, a]
                     g0, g1, g2, g3 = row[b], row[b + 1], row[b + 2], row[b + 3]
                     for r in range(LANES):
@@ -110,7 +113,7 @@ def step(z0, gc, signs, frozen, lengths, moved, gram, pull, first, z, summed):
 
 @machine_code(f"float64({CHUNK}, boolean, float64, {CHUNKS}, {CHUNKS}, {CHUNKS}, {CHUNKS})")
 def end(signs, lengths, share, work, summed, c, gc):
-    """Move c and gc; return the largest squared length."""
+    """Add the changes of a round to c and gc; return the largest squared length."""
     length, longest = np.empty(LANES), np.zeros(LANES)
     for q in range(c.shape[0]):
         for r in range(LANES):

@@ -1,14 +1,15 @@
-"""The neurons of a run of Algorithm 1 in arrays of shape (N c, m), written in place, since passes over them cost most.
+"""The neurons of a run of Algorithm 1, with all clients at once.
 
-Within a round a client's coefficients are s_r sum_k p_i(k) [z_ir(k) >= 0], with p_i(k) its residuals times the step
-over sqrt(m) and s_r the neuron's sign. `summed` and the products with the Gram matrices leave out the signs, which are
-multiplied in afterwards. Where `on` holds no pattern it is scratch memory.
+The arrays have the shape (N c, m) and are written in place, since passes over them take most of the time.
 
-`CompiledNeurons` has the same neurons in compiled passes: each pass does all its work on a chunk of neurons in cache.
+Within a round a client's coefficients are s_r sum_k p_i(k) [z_ir(k) >= 0]. Here p_i(k) is the client's residual times
+the step over sqrt(m), and s_r is the sign of neuron r. `summed` and the products with the Gram matrices leave out the
+signs, which are multiplied in afterwards. While `on` holds no pattern, it is used as scratch memory.
 
-Arrays are (chunks, N c, LANES): the data of a chunk lie together, and the compiler handles several neurons by one
-instruction. Sums over neurons are kept lane by lane until a pass is over. The last chunk is filled up with neurons of
-weight and sign 0, which do nothing.
+`CompiledNeurons` has the same neurons in compiled passes, each of which does all its work on a chunk of neurons in
+cache. Its arrays are (chunks, N c, LANES). So the data of a chunk lie together, and the compiler handles several
+neurons by one instruction. Sums over neurons are kept separately for each lane until a pass is over. The last chunk is
+filled up with neurons of weight and sign 0, which do nothing.
 """
 
 from typing import NamedTuple
@@ -18,7 +19,11 @@ from jaxtyping import Float
 
 
 class Seen(NamedTuple):
-    """The global model: sum_r s_r relu(z_ir), (N c,); max_r and sum_r of |u_r - u_r(0)|^2; flipped patterns."""
+    """What is seen of the global model at the start of a round.
+
+    The fields are the sums sum_r s_r relu(z_ir), (N c,), the largest and the sum of |u_r - u_r(0)|^2 over the neurons
+    r, and the number of flipped patterns.
+    """
 
     sums: Float[np.ndarray, " n"]
     movement: float
@@ -27,10 +32,10 @@ class Seen(NamedTuple):
 
 
 class Neurons:
-    """Pre-activations Z = Z(0) + G C and coefficients C of all neurons, moved round by round.
+    """Pre-activations Z = Z(0) + G C and coefficients C of all neurons, which move in every round.
 
-    `x` has the samples by client, (N, c, d), with zero rows where a client has fewer than c samples. The squared
-    lengths are 0 unless `movements` is True.
+    `x` has the samples by client, (N, c, d), with zero rows for clients of fewer than c samples. The squared lengths
+    are 0 unless `movements` is True.
     """
 
     def __init__(self, x: np.ndarray, hidden: np.ndarray, signs: np.ndarray, linearised: bool, movements: bool) -> None:
@@ -44,7 +49,7 @@ class Neurons:
         self.moved = np.zeros(len(signs))
 
     def begin(self) -> Seen:
-        """Begin a round: the global model's outputs, and its distance from the start."""
+        """Begin a round; returns the outputs of the global model, and its distance from the start."""
         np.add(self.z0, self.gc, out=self.z_global)
         sums = self._sums(self.z_global)
         if not self.movements:
@@ -54,7 +59,7 @@ class Neurons:
         return Seen(sums, self.moved.max(), self.moved.sum(), flips)
 
     def step(self, pull: Float[np.ndarray, " n"], first: bool) -> tuple[Float[np.ndarray, " n"], float]:
-        """One local step of every client: the sums sum_r s_r relu(z_ir) after the step, and max |w - u(0)|^2."""
+        """Make one local step of every client; returns the sums sum_r s_r relu(z_ir) after it, and max |w - u(0)|^2."""
         on, summed, work = self.on, self.summed, self.work
         z = self.z_global if first else self.z_local
         np.copyto(on, self.start) if self.linearised else np.greater_equal(z, 0.0, out=on, casting="unsafe")
@@ -73,7 +78,9 @@ class Neurons:
         return sums, (self.moved + self._by_client(on).sum(axis=1) * self.signs).max()
 
     def end(self, share: float) -> float:
-        """Add `share` of the summed changes of the clients; returns the largest squared length of a neuron's sum."""
+        """Add `share` of the clients' summed changes; returns the largest squared length of a neuron's summed
+        change.
+        """
         summed, work = self.summed, self.work
         through_gram(self.x, self.gram, summed, out=work)
         longest = np.multiply(summed, work, out=self.on).sum(axis=0).max() if self.movements else 0.0
@@ -97,7 +104,7 @@ class Neurons:
 
 
 def through_gram(x: np.ndarray, gram: np.ndarray, array: np.ndarray, out: np.ndarray) -> None:
-    """X X^T array, (..., n, m), by the cheaper order of the products."""
+    """Returns X X^T array, (..., n, m), with the products in the order that takes fewer operations."""
     if len(x) >= 2 * x.shape[1]:
         np.matmul(x, x.T @ array, out=out)
     else:
@@ -105,7 +112,10 @@ def through_gram(x: np.ndarray, gram: np.ndarray, array: np.ndarray, out: np.nda
 
 
 class CompiledNeurons:
-    """Like `neurons.Neurons`, with the same arguments; results differ in rounding, since sums have other orders."""
+    """The neurons of `Neurons` in compiled passes, with the same arguments.
+
+    The results differ by rounding, since the sums have other orders.
+    """
 
     def __init__(self, x: np.ndarray, hidden: np.ndarray, signs: np.ndarray, linearised: bool, movements: bool) -> None:
         from ntkfl.algorithm1 import neuron_passes  # importing this module compiles it
@@ -123,17 +133,19 @@ class CompiledNeurons:
         self.moved = np.zeros_like(self.signs)
 
     def begin(self) -> Seen:
-        """Begin a round: the global model's outputs, and its distance from the start."""
+        """Begin a round; returns the outputs of the global model, and its distance from the start."""
         given = (self.z0, self.c, self.gc, self.signs, self.linearised, self.movements)
         return Seen(*self.passes.begin(*given, self.z, self.moved))
 
     def step(self, pull: Float[np.ndarray, " n"], first: bool) -> tuple[Float[np.ndarray, " n"], float]:
-        """One local step of every client: their sums sum_r s_r relu(z_ir) after it, and max |w - u(0)|^2."""
+        """Make one local step of every client; returns the sums sum_r s_r relu(z_ir) after it, and max |w - u(0)|^2."""
         given = (self.z0, self.gc, self.signs, self.linearised, self.movements, self.moved, self.local_gram)
         return self.passes.step(*given, pull, first, self.z, self.summed)
 
     def end(self, share: float) -> float:
-        """Add `share` of the summed changes of the clients; returns the largest squared length of a neuron's sum."""
+        """Add `share` of the clients' summed changes; returns the largest squared length of a neuron's summed
+        change.
+        """
         through_gram(self.x, self.gram, self.summed, out=self.work)
         return self.passes.end(self.signs, self.movements, share, self.work, self.summed, self.c, self.gc)
 

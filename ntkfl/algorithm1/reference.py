@@ -1,7 +1,8 @@
 """Algorithm 1 written plainly in weight space, over any kind of number: float64, extended precision, or balls.
 
-It is the independent check of `simulate`, the "second precision" behind a confirmed violation, and, with balls, a proof
-of every number it returns: in ball arithmetic a step whose activation pattern cannot be decided is refused.
+A ball is a number with a radius that bounds its error. This module is the independent check of `simulate`, and the
+second precision in which a violation of a statement is confirmed. With balls every number that it returns has a proved
+error bound, because a step is refused if its activation pattern cannot be decided.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,12 +19,15 @@ from ntkfl.problem import Problem, Setup, Weights
 
 
 class NeuronKinds:
-    """A partition of the neurons into kinds that have moved alike; it begins with the signs and only gets finer.
+    """A partition of the neurons into kinds, where all neurons of a kind have moved alike.
 
-    A step moves neuron r by a_r times a sum over the samples on which r is active. So the movement of a kind is
-    computed once for all its neurons, and a kind is split when the patterns of its neurons differ.
+    A step moves neuron r by a_r times a sum over the samples on which r is active, where a_r is the neuron's sign. So
+    the movement of a kind is computed once for all its neurons. At first the kinds are the two signs. A kind is split
+    when the patterns of its neurons differ, and kinds are never joined.
 
-    of: the kind of each neuron, (m,). first: a neuron of each kind. counts: how many neurons each has.
+    of: the kind of each neuron, (m,).
+    first: the number of one neuron of each kind.
+    counts: the number of neurons of each kind.
     """
 
     def __init__(self, signs: Float[np.ndarray, " m"]) -> None:
@@ -47,18 +51,19 @@ class NeuronKinds:
         )
 
 
-ZERO = arb(0)  # a comparison with this ball takes half the time of a comparison with the integer
+ZERO = arb(0)  # a comparison with this ball takes half the time of a comparison with the integer 0
 
 
 class Undecided(ArithmeticError):
-    """A pre-activation's ball contains 0, so its pattern is not decided at this precision."""
+    """The ball of a pre-activation contains 0, so that its pattern cannot be decided at this precision."""
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """A kind of number: how to make arrays of it, take roots and maxima, decide signs, and convert it to an Estimate.
+    """A kind of number, with the operations that a run needs.
 
-    `total`: sum_r signs_r z_ir over the active r, for z (n, m), patterns (n, m) and float signs (m,).
+    The functions make arrays of such numbers, take roots and maxima, decide signs, and convert numbers to an Estimate.
+    `total` is sum_r signs_r z_ir over the active r, for z (n, m), patterns (n, m) and float signs (m,).
     """
 
     name: str
@@ -80,7 +85,10 @@ def _decided(z: np.ndarray) -> np.ndarray:
 
 
 def _largest(array: np.ndarray) -> arb:
-    """The maximum of balls; a comparison, which is faster than `max`, skips the balls that are surely smaller."""
+    """The maximum of balls.
+
+    Balls that are surely smaller are skipped by a comparison, which is faster than `max`.
+    """
     top, *others = array.ravel()
     for value in others:
         if not value < top:
@@ -89,7 +97,9 @@ def _largest(array: np.ndarray) -> arb:
 
 
 def _total(z: np.ndarray, on: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """(z * on) @ signs as a difference of two sums; products with the signs would take as long as sums."""
+    """(z * on) @ signs, computed as a difference of two sums; products with the signs would take as long as the
+    sums.
+    """
     parts = (on & (signs > 0), on & (signs < 0))
     plus, minus = ([row[kept].sum() for row, kept in zip(z, part, strict=True)] for part in parts)
     return np.array(plus) - np.array(minus)
@@ -125,8 +135,8 @@ EXTENDED, DOUBLE = _floats("extended precision", np.longdouble), _floats("float6
 class PlainRun:
     """The fields of `Trajectory` that a plain run computes, as Estimates of the same shapes.
 
-    In addition `local_flips`, (T, K+1, n): for each sample, the number of neurons whose pattern after k local steps
-    of the sample's client differs from the pattern at the start.
+    There is one more field: `local_flips`, (T, K+1, n), has for each sample the number of neurons whose pattern after k
+    local steps of the sample's client differs from the pattern at the start.
     """
 
     outputs: Estimate
@@ -153,10 +163,8 @@ def plain_run(
 ) -> PlainRun:
     """Run Algorithm 1 in weight space, client by client, as the paper writes it.
 
-    Neurons that must move alike are moved once, as a kind.
-
-    Inputs are taken as the exact numbers that their floats are. `bits` is the precision of the balls, whose radii grow
-    with the rounds.
+    Neurons that must move alike are one kind, and a kind is moved once. The inputs are taken as the exact numbers that
+    their floats are. `bits` is the precision of the balls, whose radii grow with the rounds.
 
     Raises:
         Undecided: (balls) some activation pattern is not decided with this many bits.
@@ -173,12 +181,12 @@ def _plain_run(problem, setup, hidden, signs, arithmetic: Arithmetic, linearised
     z0 = x @ u0.T
     start, kinds = arithmetic.active(z0), NeuronKinds(signs)
     kinds.part(start)
-    # For each kind of neurons, (kinds, d): u - u(0), the change by the current client, and the sum of the changes by
-    # all clients so far.
+    # Each array has a row for each kind of neurons, (kinds, d). `moved` is u - u(0), `drift` the change by the current
+    # client, and `change` the sum of the changes by all clients so far.
     moved = drift = change = u0[kinds.first] * 0
 
     def forward(away, members):
-        """Outputs and patterns on these samples of the network whose kinds have moved this far."""
+        """Outputs and patterns, on these samples, of the network whose kinds have moved by `away`."""
         z = z0[members] + (x[members] @ away.T)[:, kinds.of]
         on = start[members] if linearised else arithmetic.active(z)
         return arithmetic.total(z, on, signs) / root_m, on

@@ -1,9 +1,9 @@
 """Algorithm 1 (FedAvg on a two-layer ReLU network): all clients at once in pre-activation space, or in groups.
 
-Every weight vector of the run is u_r(0) + sum_i C_ir x_i, so the run keeps only the coefficients C and the
-pre-activations Z = X u^T = Z(0) + G C, G = X X^T. No array of size (clients, width, d) is formed. Movements are
-quadratic forms of C, without the cancellation in u(t) - u(0). Clients of different sizes are padded with zero rows,
-whose output, residual and gradient are exactly zero.
+Every weight vector of the run is u_r(0) + sum_i C_ir x_i. So the run keeps only the coefficients C and the
+pre-activations Z = X u^T = Z(0) + G C with G = X X^T. No array of size (clients, width, d) is formed. Movements are
+quadratic forms of C, without the cancellation that u(t) - u(0) has. Clients of different sizes are padded with zero
+rows, whose output, residual and gradient are exactly zero.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,10 +22,13 @@ from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, Setup, Weights, finite_array
 from ntkfl.trajectory import Trajectory, provenance
 
-GROUPED = 2**21  # samples times neurons from which compiling the run in groups (about a second) saves time
-COMPILED = 2**28  # samples times neurons times local steps from which compiling the passes (three seconds) saves time
-TRACKED = 2**30  # the same product; from here compiling `switch_tracking` (three seconds) saves time in a run in groups
-FEW_SAMPLES = 32  # up to so many samples of a client the compiled product with its Gram matrix is as fast as BLAS
+GROUPED = 2**21  # with at least so many samples times neurons, compiling the run in groups (about a second) saves time
+# with at least so many samples times neurons times local steps of all rounds, compiling the passes (three seconds)
+# saves time
+COMPILED = 2**28
+# the same product, from which on compiling `switch_tracking` (three seconds) saves time in a run in groups
+TRACKED = 2**30
+FEW_SAMPLES = 32  # for clients of up to so many samples, the compiled product with the Gram matrix is as fast as BLAS
 
 
 def simulate(
@@ -42,25 +45,30 @@ def simulate(
     compiled: bool | None = None,
     grouped: bool | None = None,
 ) -> Trajectory:
-    """Run Algorithm 1 for `setup.rounds` rounds: sum loss, unweighted server mean, steps k = 0..K-1, indicator >= 0.
+    """Run Algorithm 1 for `setup.rounds` rounds.
+
+    The loss is a sum over samples, the server's mean is unweighted, local steps have the numbers k = 0..K-1, and a
+    neuron is active if its pre-activation is >= 0.
 
     Args:
         problem: data with scalar labels.
         setup: sizes and steps.
         weights: initial network, (hidden (m, d), signs (m,)); default: drawn from `setup.seed`.
         keep: rounds t in 0..T whose hidden weights u(t) are kept in the trajectory; default none.
-        linearised: freeze the activation patterns at their initial values: the network linearised in its weights.
-        movements: record movements, steps and flips. Without them a large run goes through groups of clients, by the
-            host's threads or on devices: a fraction of the memory, and several times faster.
+        linearised: whether the activation patterns are frozen at their initial values, which makes the network linear
+            in its weights.
+        movements: whether movements, steps and flips are recorded. Without them a large run trains groups of clients,
+            by the host's threads or on devices. This takes a fraction of the memory, and is several times faster.
         dtype: "float64" (default), or, only without movements, "float32".
         devices: JAX devices that share the neurons, without movements only; default none.
-        memory: bytes that the run may take on each device, beside the results: groups of clients are made to fit.
+        memory: bytes that the run may take on each device, besides the results; the groups of clients are made to fit.
             Default: the memory that this machine has left, unless the run is on other devices.
         compiled: whether to compile code that makes runs several times faster, which takes some three seconds. With
-            movements: the passes over neurons, for clients of at most 32 samples. In groups:
-            `ntkfl.algorithm1.switch_tracking`. Default: where this run alone takes three seconds.
-        grouped: whether to go through groups of clients; default: without movements, where the run is large or does not
-            fit into `memory` otherwise.
+            movements, the passes over neurons are compiled, for clients of at most 32 samples. In groups,
+            `ntkfl.algorithm1.switch_tracking` is compiled. Default: code is compiled if the run would otherwise take
+            three seconds or more.
+        grouped: whether to train groups of clients. Default: groups are trained if no movements are recorded and the
+            run is large or does not fit into `memory` otherwise.
 
     Raises:
         ValueError: several outputs, weights that do not fit, a round to keep beyond the last one, movements together
@@ -68,7 +76,7 @@ def simulate(
             memory.
         FloatingPointError: the run overflowed; the message names the round and the stability limit.
 
-    Source: FL-NTK, Algorithm 1 (with k = 0..K-1: the printed loop is circular, see fl-ntk/Alg1-update).
+    Source: FL-NTK, Algorithm 1 (with k = 0..K-1, since the printed loop is circular; see fl-ntk/Alg1-update).
 
     Example:
         >>> import ntkfl
@@ -101,7 +109,7 @@ def simulate(
     if grouped is None:
         grouped = not movements and (problem.n * setup.width >= GROUPED or not fits)
     steps = layout.y.size * setup.width * setup.local_steps * setup.rounds
-    with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, with its cause
+    with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, where its cause is known
         if special or grouped:
             tracked = steps >= TRACKED if compiled is None else compiled
             run = _run_in_groups(layout, setup, weights, keep, linearised, dtype, devices, memory, room, tracked)
@@ -129,7 +137,7 @@ def simulate(
 
 
 def checked_weights(problem: Problem, setup: Setup, weights: Weights | None) -> Weights:
-    """The given weights as float64 arrays of the right shapes, or those drawn from the setup's seed.
+    """The given weights as float64 arrays of the right shapes, or the weights drawn from the setup's seed.
 
     Raises:
         ValueError: labels with several outputs, wrong shapes, entries that are not finite, signs that are not +-1.
@@ -162,12 +170,12 @@ def keep_rounds(keep: Iterable[int], rounds: int) -> np.ndarray:
     return rounds_kept
 
 
-# Arrays of `Trajectory` by name, samples in the padded order; the weights at the rounds to keep; the device.
+# Arrays of `Trajectory` by name, with samples in the padded order; the weights at the rounds to keep; the device.
 _Run = tuple[dict[str, np.ndarray], dict[int, np.ndarray], str]
 
 
 class _Layout(NamedTuple):
-    x: np.ndarray  # (N, c, d), zero rows where a client has fewer than c samples
+    x: np.ndarray  # (N, c, d), with zero rows for clients of fewer than c samples
     y: np.ndarray  # (N c,)
     position: np.ndarray  # (n,): index of each sample in the flattened (N * c) order
 
@@ -184,9 +192,9 @@ def _padded(problem: Problem) -> _Layout:
 
 
 def _run(neurons: Neurons | CompiledNeurons, layout: _Layout, setup: Setup, keep: np.ndarray) -> _Run:
-    """The run, round by round and step by step: the neurons give sums and lengths, and get the residuals.
+    """The run, round by round and step by step.
 
-    Movements are recorded if the neurons give lengths.
+    The neurons get the residuals, and give sums and lengths. Movements are recorded if the neurons give lengths.
     """
     y, n_clients, scale = layout.y, len(layout.x), 1 / np.sqrt(setup.width)
     rounds, local_steps = setup.rounds, setup.local_steps
@@ -228,7 +236,7 @@ def _run_in_groups(
     room: float,
     tracked: bool,
 ) -> _Run:
-    """The run without movements: by the host's threads, on the named devices, or on those that JAX has found."""
+    """The run without movements: by the host's threads, on the named devices, or on the devices that JAX has found."""
     import jax
 
     from ntkfl.algorithm1 import client_groups, client_threads
@@ -253,12 +261,12 @@ def _run_in_groups(
 
 
 def _not_finite(rounds: np.ndarray) -> np.ndarray:
-    """The rounds (first axis) with an entry that is not finite."""
+    """The rounds (first axis) in which some entry is not finite."""
     return np.flatnonzero(~np.isfinite(rounds.reshape(len(rounds), -1)).all(axis=1))
 
 
 def _length(squared: float) -> float:
-    """A norm from a quadratic form, nonnegative up to rounding."""
+    """A norm from a quadratic form that is nonnegative up to rounding."""
     return float(np.sqrt(max(squared, 0.0)))
 
 
@@ -268,10 +276,10 @@ State = TypeVar("State")
 def in_legs(
     start: State, train: Callable[[State, range], State], rounds: int, every: int
 ) -> Iterator[tuple[int, State]]:
-    """The rounds 0, `every`, 2 `every` and so on up to `rounds`, each with the state of training after it.
+    """Yields the rounds 0, `every`, 2 `every` and so on up to `rounds`, each with the state of training after it.
 
-    The last leg is shorter where `every` does not divide `rounds`. `train` takes a state and a leg's round numbers, and
-    returns the state after the leg.
+    The rounds between two of these are a leg. The last leg is shorter if `every` does not divide `rounds`. `train`
+    takes a state and the numbers of a leg's rounds, and returns the state after the leg.
 
     Raises:
         ValueError: rounds negative or every not positive.
@@ -296,10 +304,10 @@ def overflowed(setup: Setup, reached: int) -> FloatingPointError:
 
 
 def checkpoints(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[tuple[int, Weights]]:
-    """The initial network of setup.seed and the network after each leg of `every` rounds, up to `rounds`.
+    """Yields the initial network of setup.seed, and the network after every `every` rounds up to `rounds`.
 
-    The weights depend on `every` in their last bits: each leg starts from the previous leg's last weights, rounded to
-    float64.
+    The last bits of the weights depend on `every`, because each leg starts from the previous leg's last weights,
+    rounded to float64.
 
     Raises:
         ValueError: as `in_legs`. FloatingPointError: as `simulate`.

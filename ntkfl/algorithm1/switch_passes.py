@@ -1,4 +1,4 @@
-"""The compiled passes of `switch_tracking` over neurons and samples, each over an array that is in cache."""
+"""The compiled passes of `switch_tracking` over neurons and samples; each works on an array that is in cache."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,21 +7,23 @@ import numpy as np
 
 from ntkfl.compiled_once import compiled_once, machine_code
 
-LANES = 128  # neurons of a chunk, two words of bits
-# The place of the only bit that is set, by the upper six bits of its product with a de Bruijn sequence.
+LANES = 128  # number of neurons in a chunk, whose patterns are two words of bits
+# A word with a single bit is multiplied by a de Bruijn sequence; the upper six bits of the product tell the bit's
+# place.
 DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 PLACES = np.zeros(64, np.int64)
 PLACES[[(int(DE_BRUIJN) << place) % 2**64 >> 58 for place in range(64)]] = np.arange(64)
 
 
 def near_entry(dtype: str) -> np.dtype:
-    """A neuron and a sample on which the neuron may switch within the round, at this pair's place in the client's
-    training.
+    """The dtype of an entry: a neuron and a sample on which the neuron may switch within the round.
 
-    sample: its number within the client. start: the pre-activation when the round starts. safe: the neuron cannot
-    switch before the sample's reach exceeds this number. extra: the neuron's coefficient minus the coefficient of a
-    neuron that does not switch. shift: the sum that all `extra` of the neuron within the client add to the
-    pre-activation, without the sign. next: the neuron's next entry within the client; the last entry names the first.
+    sample: the number of the sample within the client.
+    start: the pre-activation when the round starts.
+    safe: the neuron cannot switch before the reach of the sample exceeds this number.
+    extra: the neuron's coefficient minus the coefficient of a neuron that does not switch.
+    shift: what all `extra` of the neuron within the client add to the pre-activation, without the sign.
+    next: the neuron's next entry within the client; the last entry names the first.
     switched: whether the pattern differs from the pattern at the start.
     """
     numbers = [(name, dtype) for name in ("start", "safe", "extra", "shift")]
@@ -30,19 +32,21 @@ def near_entry(dtype: str) -> np.dtype:
 
 
 class Passes(NamedTuple):
-    """Compiled functions; they release the interpreter's lock. z is (samples, LANES), of samples from `first` on.
+    """Compiled functions, which release the interpreter's lock. z is (samples, LANES), of samples from `first` on.
 
-    look(z, signs, reach, frozen, words, first, sums): adds sum_r s_r relu(z_ir) to `sums`; unless `frozen`, sets the
-        bits `words` (2, n) of active neurons, those with z >= 0. A NaN counts as active, so that outputs show it.
-        Returns #{|z| < reach}. A neuron of sign 0 is skipped.
-    gather(z, signs, reach, first, neuron, samples, heads, at, entries): writes the pairs with |z| < reach to `entries`,
-        from position `at` on. `neuron` is the number of the chunk's first neuron; `heads` (LANES,) keeps for each lane
-        an entry of the lane's latest client, -1 at first. Samples of a client follow one another.
-    spread(words, first, coefficients, signs, out): `out` (samples, LANES) is q_i s_r where the bit says active, else 0.
-    step(entries, words, signs, grams, pull, coefficients, reach, sums): a local step of the entries; `sums` has the
-        neurons that do not switch, and the step corrects `sums` for the neurons that do.
-    correct(entries, signs, neuron, x, total): adds the entries' `extra` to `total` (chunks, d, LANES), whose first
-        neuron has the number `neuron`.
+    - look(z, signs, reach, frozen, words, first, sums): adds sum_r s_r relu(z_ir) to `sums`. Unless `frozen`, sets the
+      bits `words` (2, n) of the active neurons, which are those with z >= 0. A NaN counts as active, so that it shows
+      in the outputs. Returns the number of pairs with |z| < reach. A neuron of sign 0 is skipped.
+    - gather(z, signs, reach, first, neuron, samples, heads, at, entries): writes the pairs with |z| < reach to
+      `entries`, from position `at` on. `neuron` is the number of the chunk's first neuron. `heads` (LANES,) keeps for
+      each lane an entry of the lane's latest client, and is -1 at first. The samples of a client must follow one
+      another.
+    - spread(words, first, coefficients, signs, out): sets `out` (samples, LANES) to q_i s_r where the bit says active,
+      and to 0 elsewhere. The q_i are the coefficients.
+    - step(entries, words, signs, grams, pull, coefficients, reach, sums): makes a local step of the entries. `sums`
+      must have the sums of neurons that do not switch, and the step corrects it for the neurons that do.
+    - correct(entries, signs, neuron, x, total): adds the `extra` of the entries to `total` (chunks, d, LANES), whose
+      first neuron has the number `neuron`.
     """
 
     look: Callable[..., int]
@@ -54,7 +58,7 @@ class Passes(NamedTuple):
 
 @compiled_once
 def passes(dtype: str) -> Passes:
-    """Compile (some two seconds a dtype) or read what is kept."""
+    """Compile the passes, which takes some two seconds for each dtype, or read machine code that was kept."""
     from numba import from_dtype, types
 
     zero, one = np.dtype(dtype).type(0), np.uint64(1)
@@ -125,11 +129,13 @@ def passes(dtype: str) -> Passes:
         fastmath={"contract", "reassoc"},
     )
     def step(entries, words, signs, grams, pull, coefficients, reach, sums):
-        samples = grams.shape[1]  # rows are not taken out of arrays: counting references would take longer
+        # rows are not taken out of arrays, since counting references to them would take longer
+        samples = grams.shape[1]
         for e in range(len(entries)):
             entry = entries[e]
             c, i = entry.client, entry.sample
-            if entry.switched:  # the neuron was off and is on: only its coefficient grows; or the reverse
+            # a neuron that was on and is off misses this pull; a neuron that was off and is on gains it
+            if entry.switched:
                 more = -pull[c, i] if entry.start >= zero else pull[c, i]
                 entry.extra += more
                 other = e

@@ -1,17 +1,23 @@
-"""Local steps without products: only neurons that may switch within the round are followed one by one.
+"""Local steps without matrix products: only neurons that may switch within the round are followed one by one.
 
-Within a round of a client let z_ir(k) = z_ir(0) + s_r sum_j G_ij C_jr(k), C_jr(k) = sum_(t<k) p_j(t) 1{z_jr(t) >= 0},
-with the client's Gram matrix G, signs s_r and p_j(t) = eta_local (y_j - f_j(t)) / sqrt(m). Summed over any set of
-samples j, G_ij p_j(t) lies between the sum of its negative terms and the sum of its positive terms. So, whichever
-neurons switch, |z_ir(k) - z_ir(0)| is at most the reach of sample i,
-sum_(t<k) (sum_j |G_ij p_j(t)| + |sum_j G_ij p_j(t)|) / 2.
+A neuron switches on a sample when its pre-activation changes sign. Let a client have the Gram matrix G, let s_r be the
+signs of the neurons, and let p_j(t) = eta_local (y_j - f_j(t)) / sqrt(m). Within a round the client's pre-activations
+are
 
-Neurons with |z_ir(0)| beyond the reach do not switch. As s_r^2 = 1, the outputs of the neurons that do not switch
-follow from N_ij = #{r: z_ir(0) >= 0, z_jr(0) >= 0}, the number of neurons that are active on both samples: the sum of
-s_r relu(z_ir) grows by sum_j G_ij N_ij Q_j, where Q_j = sum_(t<k) p_j(t). The other pairs of neuron and sample are
-called entries; their pre-activations are computed in every step in which the neuron may have switched. A round takes
-two products with all samples, one before and one after its local steps, and holds a bit for each neuron and sample.
-Nothing is approximated: the results are those of Algorithm 1 up to rounding.
+    z_ir(k) = z_ir(0) + s_r sum_j G_ij C_jr(k),   C_jr(k) = sum_(t<k) p_j(t) 1{z_jr(t) >= 0}.
+
+Summed over any set of samples j, G_ij p_j(t) lies between the sum of its negative terms and the sum of its positive
+terms. So, whichever neurons switch, |z_ir(k) - z_ir(0)| is at most the reach of sample i,
+
+    sum_(t<k) (sum_j |G_ij p_j(t)| + |sum_j G_ij p_j(t)|) / 2.
+
+A neuron whose |z_ir(0)| is beyond the reach does not switch. The outputs of the neurons that do not switch follow from
+N_ij = #{r: z_ir(0) >= 0, z_jr(0) >= 0}, the number of neurons that are active on both samples. Since s_r^2 = 1, the sum
+of s_r relu(z_ir) grows by sum_j G_ij N_ij Q_j, where Q_j = sum_(t<k) p_j(t). The other pairs of neuron and sample are
+called entries. Their pre-activations are computed in every step in which the neuron may have switched.
+
+A round takes two products with all samples, one before and one after its local steps, and holds a bit for each neuron
+and sample. Nothing is approximated: the results are those of Algorithm 1 up to rounding.
 """
 
 from collections.abc import Callable
@@ -30,7 +36,10 @@ from ntkfl.problem import Weights
 
 
 class DealtNetwork:
-    """Weights (chunks, d, LANES), signs (chunks, LANES), and a round's change of the weights; filled up with zeros."""
+    """A network whose neurons are dealt out to chunks, filled up with zeros.
+
+    It has weights (chunks, d, LANES), signs (chunks, LANES), and a round's change of the weights.
+    """
 
     def __init__(self, weights: Weights, dtype: str) -> None:
         self.weights, self.signs = _dealt(weights.hidden.T, dtype), _dealt(weights.signs[None], dtype)[:, 0]
@@ -53,20 +62,23 @@ def _dealt(rows: np.ndarray, dtype: str) -> np.ndarray:
     return np.ascontiguousarray(padded.reshape(len(rows), -1, LANES).transpose(1, 0, 2))
 
 
-ROWS = 512  # samples of a tile, of LANES neurons
-PIECES = 64  # the largest number of pieces of the neurons; sums over neurons do not depend on the number of threads
-CHUNKS = 4  # the least number of chunks of a piece: with fewer, dealing chunks out takes as long as the work
-MARGIN = 1.25  # the next round's expected reach over this round's reach; a round that needs more is computed again
+ROWS = 512  # samples of a tile; a tile has LANES neurons
+# the largest number of pieces of the neurons; it is fixed, so that sums do not depend on the number of threads
+PIECES = 64
+CHUNKS = 4  # the smallest number of chunks of a piece; with fewer, dealing out the chunks takes as long as the work
+# The next round's expected reach is this times the reach of this round. A round that needs a larger reach is computed
+# again.
+MARGIN = 1.25
 
 
 def worthwhile_share(samples: int, d: int, local_steps: int, itemsize: int) -> float:
-    """The share of entries up to which tracking is faster than products; 0 or less where products are always faster.
+    """The share of entries up to which tracking is faster than products; 0 or less if products are always faster.
 
-    The share follows from measured times in nanoseconds for each neuron, sample and round in float64. Products take
-    1/15 for each multiplication and 1.2 for each step, in float32 half as much. Counting pairs takes c/200. An
-    entry takes 50, and 12 + c/7 for each step, in float32 too.
+    The share follows from measured times, in nanoseconds for each neuron, sample and round in float64. Products take
+    1/15 for each multiplication and 1.2 for each step, and half as much in float32. Counting pairs takes c/200. An
+    entry takes 50, and 12 + c/7 for each step, also in float32. Here c is the number of samples of a client.
 
-    `samples` is the number of samples of one client, `itemsize` the bytes of a number.
+    `samples` is c, and `itemsize` is the number of bytes of a number.
     """
     by_weights, share = in_weight_space(samples, d), itemsize / 8
     products = share * local_steps * ((2 * d if by_weights else samples) / 15 + 1.2)
@@ -75,19 +87,22 @@ def worthwhile_share(samples: int, d: int, local_steps: int, itemsize: int) -> f
 
 
 def bytes_held(x: np.ndarray, width: int) -> tuple[float, float]:
-    """The bytes that tracking holds for samples (N, c, d), and the further bytes if all pairs are entries."""
+    """The bytes that tracking holds for samples (N, c, d), and the further bytes that it holds if all pairs are
+    entries.
+    """
     samples, grams = x[..., 0].size, 6 * x.shape[0] * x.shape[1] ** 2
     sums = (PIECES + 16) * samples  # bytes of the pieces, and of other data of each sample
-    growing = 3  # while a piece's array is copied to one of twice its size
+    growing = 3  # a piece's array takes three times its size while it is copied to an array of twice its size
     return samples * width / 8 + 8 * (grams + sums), growing * samples * width * near_entry(x.dtype.name).itemsize
 
 
 class Start(NamedTuple):
     """The result of a pass over the neurons at the start of a round.
 
-    sums: sum_r s_r relu(z_ir), (n,). entries: the entries of each piece. share: the largest share, among the pieces, of
-        entries in all pairs of neuron and sample; if it is too large for tracking to be faster, `entries` is
-        incomplete.
+    sums: sum_r s_r relu(z_ir), (n,).
+    entries: the entries of each piece.
+    share: the largest share of entries among all pairs of neuron and sample in a piece. If this share is too large for
+    tracking to be faster, `entries` is incomplete.
     """
 
     sums: np.ndarray
@@ -96,10 +111,10 @@ class Start(NamedTuple):
 
 
 class SwitchTracking:
-    """Rounds of Algorithm 1 for clients of one size.
+    """Rounds of Algorithm 1 for clients that all have the same number of samples.
 
-    The network's weights are read, and changes are added to its `total`. `most`: the share of entries among all pairs
-    of neuron and sample up to which tracking is faster than products.
+    The weights are read from the network, and the changes of the weights are added to the network's `total`. `most` is
+    the largest share of entries, among all pairs of neuron and sample, with which tracking is faster than products.
     """
 
     def __init__(
@@ -116,19 +131,20 @@ class SwitchTracking:
         self.words = np.zeros((2 * chunks, len(self.x)), np.uint64)
         self.fixed = False  # whether the patterns are frozen
         self.reach: np.ndarray | None = None  # the reach expected in the next round
-        self.crowding = 0.0  # share of entries over mean reach, when the share was last too large
+        # share of entries divided by the mean reach, from the last round in which the share was too large
+        self.crowding = 0.0
 
     def train(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> bool:
-        """Fill in the outputs before and after each local step and add up the changes.
+        """Fill in the outputs before and after each local step, and add up the changes of the weights.
 
-        Returns False and adds nothing if products are faster or the run overflows; numpy warns of an overflow.
+        Returns False and adds nothing if products are faster or if the run overflows; numpy warns of an overflow.
         """
         still = self.linearised or len(outputs) == 1
         nowhere = np.zeros_like(self.labels)
         if self.reach is None and not still:
             first = self.network.scale * self._start(nowhere).sums
             self.expect(eta_local, np.broadcast_to(first, outputs.shape))
-        while True:  # the reach at least doubles, until too many neurons are within it
+        while True:  # the reach at least doubles, until it suffices or too many neurons are within it
             interruption.check()
             reach = nowhere if still or self.reach is None else self.reach
             if not self.crowding * reach.mean() <= self.most:  # too many entries, or a reach that is not a number
@@ -146,7 +162,7 @@ class SwitchTracking:
                 return False
             if (needed <= reach).all():
                 break
-            # Where the reach was too small the outputs were wrong, and `needed` may be too small: so reach doubles.
+            # If the reach was too small, the outputs were wrong, and `needed` may be too small. So the reach doubles.
             self.reach = np.maximum(MARGIN * needed, np.where(needed > reach, 2 * reach, reach))
         self.fixed = self.linearised
         if len(outputs) > 1:
@@ -154,14 +170,16 @@ class SwitchTracking:
         return True
 
     def expect(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " n"]:
-        """The reach of a round with these outputs before and after each local step; this reach is expected in the next
-        round too."""
+        """Returns the reach of a round with these outputs before and after each local step.
+
+        The next round is expected to have this reach too, with a margin.
+        """
         needed = sum(map(self._farthest, self._pulls(eta_local, outputs[:-1])), np.zeros_like(self.labels))
         self.reach = MARGIN * needed
         return needed
 
     def _farthest(self, pull: np.ndarray) -> np.ndarray:
-        """How far a local step moves the pre-activations of each sample at most."""
+        """An upper bound of how far a local step moves the pre-activations of each sample."""
         return (self._by_client(self.sizes, np.abs(pull)) + np.abs(self._by_client(self.grams, pull))) / 2
 
     def _pulls(self, eta_local: float, outputs: np.ndarray) -> np.ndarray:
@@ -172,7 +190,7 @@ class SwitchTracking:
 
     def _each(self, work: Callable[..., Any], *of_pieces: list) -> list:
         def quietly(*args: Any) -> Any:
-            with np.errstate(over="ignore", invalid="ignore"):  # threads do not inherit this setting
+            with np.errstate(over="ignore", invalid="ignore"):  # the threads do not inherit this setting
                 return work(*args)
 
         return list(self.pool.map(quietly, self.pieces, *of_pieces))
@@ -183,8 +201,10 @@ class SwitchTracking:
         return Start(sum(sums), list(entries), max(shares))
 
     def _look(self, piece: range, number: int, reach: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-        """The sums of the outputs over some chunks' neurons, the share of entries, and the entries, unless these are
-        too many."""
+        """The sums of the outputs over the neurons of some chunks, the share of entries, and the entries.
+
+        The entries are incomplete if they are too many.
+        """
         z, sums = np.empty((min(ROWS, len(self.x)), LANES), self.x.dtype), np.zeros_like(self.labels)
         room, count = self.room[number], 0
         pairs, samples = len(piece) * LANES * len(self.x), self.grams.shape[1]
@@ -205,11 +225,11 @@ class SwitchTracking:
         return sums, count / pairs, room[:count]
 
     def _make_room(self) -> None:
-        """Forget all entries: the next round begins without those of the round before."""
+        """Forget all entries and release their memory."""
         self.room = [np.empty(0, near_entry(self.x.dtype.name))] * len(self.pieces)
 
     def _steps(self, start: Start, eta_local: float, outputs: np.ndarray) -> np.ndarray:
-        """Fill in the outputs; returns the coefficients of neurons that do not switch, sum_t p_j(t)."""
+        """Fill in the outputs; returns the coefficients sum_t p_j(t) of neurons that do not switch."""
         signs, coefficients = self.network.signs.ravel(), np.zeros_like(self.labels)
         if not self.fixed and len(outputs) > 1:
             list(self.pool.map(self._count, _shared(len(self.grams))))
@@ -253,6 +273,6 @@ class SwitchTracking:
 
 
 def _shared(count: int, least: int = 1) -> list[range]:
-    """At most PIECES ranges that cover `count` things; all but the last have at least `least` things."""
+    """At most PIECES ranges that cover `count` things; all ranges but the last have at least `least` things."""
     step = max(least, -(-count // PIECES))
     return [range(begin, min(begin + step, count)) for begin in range(0, count, step)]
