@@ -1,4 +1,4 @@
-"""Federated training in PyTorch: every method of the papers as four parts that compose, batched over clients."""
+"""Federated training in PyTorch. Every method is composed of four parts, and many clients train in one batched call."""
 
 from typing import TYPE_CHECKING
 

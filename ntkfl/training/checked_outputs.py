@@ -9,20 +9,21 @@ from torch import Tensor
 
 from ntkfl.training.tree import Params
 
-# allowed difference relative to the largest output: far above the rounding of sums in another order in float32
+# allowed difference relative to the largest output; float32 sums taken in another order differ by far less
 ALIKE = 1e-4
-LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"  # in torch.func's errors if a network looks at numbers
-POINTS = 8  # other parameters at which a network without a derivative is evaluated
+LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"  # parts of torch.func's errors for `if` or .item()
+POINTS = 8  # a network whose derivatives are all 0 is also evaluated at so many other parameters
 
 
 def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> Tensor:
-    """outputs(params, x), after checks on the first two samples.
+    """Returns outputs(params, x), after checks of the network on the first two samples.
 
     A warning names the parameters on which no output depends: they have no derivative, and are not trained.
 
     Raises:
-        ValueError: the network fails on x, has outputs of another shape, differs from call to call, mixes samples,
-            changes its inputs or parameters, or has no derivative in any parameter.
+        ValueError: the network fails on x; its outputs are not of shape (n,) or (n, C); equal calls give different
+            outputs; a sample's outputs depend on other samples; the network changes its inputs or parameters; or it has
+            no derivative in any parameter.
     """
     if not len(x):
         raise ValueError(f"x has shape {tuple(x.shape)}; {name} needs at least one sample")
@@ -70,7 +71,7 @@ def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], para
 
 
 def _gradients(outputs: Tensor, params: Params) -> dict[str, Tensor | None]:
-    """The gradients of a weighted sum of all outputs; the plain sum after a softmax is constant."""
+    """The gradients of a weighted sum of all outputs. An unweighted sum of softmax outputs would be constant."""
     if not outputs.requires_grad:
         return dict.fromkeys(params)
     weights = torch.cos(1 + torch.arange(outputs.numel(), device=outputs.device)).to(outputs.dtype)
@@ -83,7 +84,10 @@ def _flat(gradients: dict[str, Tensor | None]) -> bool:
 
 
 def _steps(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> bool:
-    """Whether outputs change with the parameters although all derivatives are 0; dead neurons change no output."""
+    """Whether outputs change with the parameters although all derivatives are 0.
+
+    They do for a step function. They do not if the derivatives are 0 because all neurons are dead ReLUs.
+    """
     generator, values = torch.Generator().manual_seed(0), []
     for scale in (0.0,) + (1.0,) * POINTS:
         moved = {
@@ -98,7 +102,7 @@ def _steps(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Param
 
 
 def _kind(outputs: Any) -> str:
-    """The kind of object that a network returned in place of outputs."""
+    """Describes what a network returned in place of outputs."""
     if isinstance(outputs, Tensor):
         return str(tuple(outputs.shape))
     kind = f"a {type(outputs).__name__}"
@@ -118,7 +122,7 @@ def _called(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Para
         more = ""
         if isinstance(error, TypeError) and "positional argument" in text:
             more = "; it is called with the inputs alone: give every other argument a default"
-        elif "traced array" in text:  # JAX's error for code that looks at numbers
+        elif "traced array" in text:  # JAX's error for code that branches on computed numbers
             more = "; it must not look at numbers that it computes: jax.numpy.where in place of if"
         elif "dtype" in text and "loat" in text:
             more = f"; it must compute in the type of its inputs, {dtype}: constants of dtype=x.dtype, no .float()"

@@ -1,4 +1,4 @@
-"""The state of a run as a safetensors file, with the configuration and the code's versions; nothing is unpickled."""
+"""The state of a run as a safetensors file, with the configuration and the code's versions. No pickle is ever read."""
 
 import hashlib
 import json
@@ -20,14 +20,17 @@ KIND = "ntkfl training run, version 1"
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A state, its run (configuration, data, model; as JSON values), and the code that wrote it."""
+    """A state; the configuration, data and model of its run, as JSON values; and the versions of the code that ran."""
 
     state: State
     run: dict[str, Any]
     provenance: dict[str, Any]
 
     def save(self, path: Path) -> None:
-        """Write the checkpoint; it replaces an old file in one step, so that a killed process leaves a whole file.
+        """Write the checkpoint.
+
+        The new file replaces an old one in one step, so a process that is killed leaves either the whole old file or
+        the whole new one.
 
         Raises:
             OSError: the folder cannot be written.
@@ -56,10 +59,10 @@ class Checkpoint:
 
 
 def load(path: Path) -> Checkpoint:
-    """The checkpoint in a file, all of it on the CPU.
+    """The checkpoint in a file, with all tensors on the CPU.
 
     Raises:
-        OSError: no such file. ValueError: a file that is damaged, or no checkpoint of this package.
+        OSError: no such file. ValueError: the file is damaged, or is no checkpoint of this package.
     """
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
@@ -78,7 +81,7 @@ def load(path: Path) -> Checkpoint:
 
 
 def restored(state: State, start: State) -> State:
-    """The state on the device of the run that begins with `start`.
+    """The state, moved to the device of the run whose first state is `start`.
 
     Raises:
         ValueError: the state is of another run: parameters of other names, shapes or dtypes, or another number of
@@ -95,7 +98,7 @@ def restored(state: State, start: State) -> State:
 
 
 def tensors_digest(tensors: Mapping[str, Tensor], about: Mapping[str, str] = {}) -> str:
-    """SHA-256 of named tensors (names, dtypes, shapes and bytes) and of their description."""
+    """SHA-256 of named tensors (names, dtypes, shapes and bytes) and of the description `about`."""
     digest = hashlib.sha256(json.dumps(dict(about), sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -104,12 +107,12 @@ def tensors_digest(tensors: Mapping[str, Tensor], about: Mapping[str, str] = {})
 
 
 def _outline(tree: Tree) -> dict[str, Any]:
-    """The keys of a tree in order, with empty dicts; a file of tensors keeps neither the order nor empty dicts."""
+    """The keys of a tree in order, with empty dicts. A safetensors file keeps neither the order nor empty dicts."""
     return {key: _outline(value) if isinstance(value, dict) else None for key, value in tree.items()}
 
 
 def _filled(outline: dict[str, Any], tensors: Mapping[str, Tensor], prefix: str = "") -> Tree:
-    """The tree of this outline, with its tensors."""
+    """The tree that has the keys of `outline`, with the tensors as its values."""
     return {
         key: tensors[prefix + key] if below is None else _filled(below, tensors, f"{prefix}{key}/")
         for key, below in outline.items()
@@ -117,7 +120,7 @@ def _filled(outline: dict[str, Any], tensors: Mapping[str, Tensor], prefix: str 
 
 
 def _flushed(path: Path) -> None:
-    """Wait until a file, or the entries of a folder, are on the disk."""
+    """Wait until the contents of a file, or the entries of a folder, are written to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

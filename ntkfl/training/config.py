@@ -1,4 +1,4 @@
-"""The settings of a training run, as named values: checked once, stored with the results, read from TOML."""
+"""The settings of a training run. They are checked once, stored with the results, and may be read from a TOML file."""
 
 import re
 import tomllib
@@ -18,8 +18,9 @@ Share = Annotated[float, Field(gt=0, le=1)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-# Algorithm 1 of FL-NTK is stated for full-batch steps on unit rows with real labels; the rate is stable for fewer than
-# 400 samples a client, since the largest eigenvalue of a client's Gram matrix is at most half their number.
+# Algorithm 1 of FL-NTK is stated for full-batch steps on inputs of norm 1 with real labels. The rate is stable for
+# fewer than 400 samples a client, since the largest eigenvalue of a client's Gram matrix is at most half the number of
+# its samples.
 FL_NTK = {
     "batch_size": "full",
     "local_steps": 2,
@@ -31,10 +32,10 @@ FL_NTK = {
     "model": "ntk:4096",
 }
 DEFAULTS_OF: dict[str, dict[str, Any]] = {"fl-ntk": FL_NTK}
-MODEL_OF = dict.fromkeys(("fashion-mnist", "mnist-5k", "cifar-10", "cifar-100"), "simple-cnn")  # other data: mlp
+MODEL_OF = dict.fromkeys(("fashion-mnist", "mnist-5k", "cifar-10", "cifar-100"), "simple-cnn")  # of other data: mlp
 MODEL_OF |= dict.fromkeys(TASKS, "minilm-lora")
-IMA_START = 0.75  # share of the rounds before averaging starts, as in the paper
-EPOCHS = 3  # as in FedGuCci
+IMA_START = 0.75  # share of the rounds before averaging starts, as in IMA
+EPOCHS = 3  # local epochs, as in FedGuCci
 EXCLUSIVE = "epochs", "local_steps"
 OTHER_STEPS = {
     "eta_local": "the clients' step is rate here; Problem.mean_loss_rate converts (docs/glossary.md#steps)",
@@ -45,13 +46,14 @@ OTHER_STEPS = {
 class RunConfig(BaseModel):
     """All settings of a run; each key is an option of `ntkfl train` and an argument of `run`.
 
-    Keys left out take their defaults. Some defaults depend on the method, the data or the optimizer; a RunConfig
-    always holds the values that are used. An `ima_start` below 1 is a share of the rounds and is stored as a round.
-    Paths of files (of the method, the model, the data) are stored as absolute paths, so that a run may be resumed from
-    anywhere.
+    Keys that are left out take their defaults. Some defaults depend on the method, the data or the optimizer; a
+    RunConfig always holds the values that are used. An `ima_start` below 1 is a share of the rounds and is stored as a
+    round. Paths of files (of the method, the model, the data) are stored as absolute paths, so that a run may be
+    resumed from any working directory.
 
     Raises:
-        pydantic.ValidationError, a ValueError; `checked` turns it into a sentence for each fault.
+        pydantic.ValidationError, a ValueError. `checked` raises a ValueError with a sentence for each faulty key
+            instead.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -100,7 +102,7 @@ class RunConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _completed(cls, given: Any) -> Any:
-        """The given keys, with the defaults that depend on other keys."""
+        """The given keys, completed by those defaults that depend on other keys."""
         if not isinstance(given, Mapping):
             return given
         given = {key: value for key, value in given.items() if value is not None}
@@ -108,14 +110,14 @@ class RunConfig(BaseModel):
             if isinstance(spec := given.get(key), str) and names_a_file(spec):
                 given[key] = str(Path(spec).resolve())
         if is_file((model := str(given.get("model"))).partition(":")[0]):
-            given["model"] = str(Path(model).resolve())  # the sizes behind the colon stay
+            given["model"] = str(Path(model).resolve())  # the sizes after the colon are kept
         defaults = dict(DEFAULTS_OF.get(str(given.get("method")), {}))
         if any(key in given for key in EXCLUSIVE):
             defaults = {key: value for key, value in defaults.items() if key not in EXCLUSIVE}
         filled = {
             "model": MODEL_OF.get(re.split("[:+]", str(given.get("data")))[0], "mlp"),
             "rate": 0.001 if given.get("optimizer") == "adam" else 0.05,
-            "momentum": 0.0 if given.get("optimizer") == "adam" else 0.9,  # as in both papers' code
+            "momentum": 0.0 if given.get("optimizer") == "adam" else 0.9,  # as in the code of FedGuCci and IMA
         }
         filled |= defaults | ({"ima_start": IMA_START} if given.get("ima") is True else {}) | given
         if not any(key in filled for key in EXCLUSIVE):
@@ -147,7 +149,8 @@ def checked(given: Mapping[str, Any], where: str = "") -> RunConfig:
         where: name of the source of the keys in messages; default empty.
 
     Raises:
-        ValueError: every fault, with the key, the value found and what would be right.
+        ValueError: some keys are faulty; the message gives, for each of them, the key, the value found and what would
+            be right.
     """
     try:
         return RunConfig.model_validate(dict(given))
@@ -165,16 +168,17 @@ def read_toml(path: Path) -> dict[str, Any]:
         path: the file.
 
     Raises:
-        OSError: a file that cannot be read. ValueError: the file is not TOML; the message has line and column.
+        OSError: the file cannot be read. ValueError: the file is not TOML; the message has the line and the column.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors write a byte order mark
+        # skips the byte order mark that editors on Windows write
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from None
 
 
 def _sentence(faults: list[dict[str, Any]]) -> str:
-    """The sentence for pydantic's faults of one key; several faults are alternatives that all failed."""
+    """The sentence about one key. Several faults mean that the value is of none of the kinds that the key may have."""
     first = faults[0]
     if not first["loc"]:
         return str(first["ctx"]["error"])

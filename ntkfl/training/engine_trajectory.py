@@ -1,4 +1,7 @@
-"""Algorithm 1, or another method, by the training engine: the simulator's trajectory for any network."""
+"""The trajectory of any network, and of any method, computed by the training engine.
+
+`ntkfl.simulate` computes the same trajectory of Algorithm 1 of FL-NTK on its own network by another code.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from ntkfl.trajectory import Trajectory
 
 
 def linearised_network(network: Model, params: Params) -> Model:
-    """The network f(theta_0, x) + J(theta_0, x) D, whose parameters D start at 0 for every seed."""
+    """The linearised network f(theta_0, x) + J(theta_0, x) D. Its parameters D are 0 at first, for every seed."""
     _load_forward_mode()
 
     def outputs(moved: Params, x: Tensor) -> Tensor:
@@ -46,7 +49,7 @@ def linearised_network(network: Model, params: Params) -> Model:
 
 
 def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
-    """Refuse a network that has an operation without a forward derivative.
+    """Refuse a network if PyTorch has no forward derivative of one of its operations.
 
     Raises:
         ValueError: an operation without a forward derivative.
@@ -59,7 +62,7 @@ def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
 
 @cache
 def _load_forward_mode() -> None:
-    """Take the first forward derivative of this process, for which PyTorch loads a module that warns of torch.jit."""
+    """Take a first forward derivative without warnings: for it PyTorch loads a module that warns of torch.jit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         one = torch.ones(())
@@ -78,10 +81,11 @@ def engine_trajectory(
     movements: bool = True,
     optimizer: Optimizer | None = None,
 ) -> Trajectory:
-    """Run `setup.rounds` rounds of federated training, all clients, full-batch steps, in float64 on a torch device.
+    """Run `setup.rounds` rounds of federated training of FL-NTK's network, in float64 on a torch device.
 
-    The default method is Algorithm 1 of FL-NTK with plain gradient descent; a device is cpu, cuda or cuda:NUMBER.
-    `ntkfl.simulate` has the other arguments and computes the same.
+    All clients take part, with full-batch steps. The default method is Algorithm 1 of FL-NTK with plain gradient
+    descent. A device is cpu, cuda or cuda:NUMBER. The other arguments are explained at `ntkfl.simulate`, which computes
+    the same.
 
     Raises:
         ValueError: as `simulate`, `torch_device` and `Federation`.
@@ -112,13 +116,14 @@ def network_trajectory(
     linearised: bool = False,
     optimizer: Optimizer | None = None,
 ) -> Trajectory:
-    """The trajectory of any network, with all of its parameters trained; movements of single neurons are not recorded.
+    """The trajectory of any network. All its parameters are trained; movements of single neurons are not recorded.
 
-    The setup's width and sigma are not used. Training starts at `params`, by default the network's own parameters at
-    `setup.seed`, on the device. With `linearised` the network is f(theta_0, x) + J(theta_0, x) D.
+    The setup's width and sigma are not used. Training starts at `params`, by default at the network's own parameters
+    for `setup.seed`. With `linearised` the network is f(theta_0, x) + J(theta_0, x) D.
 
     Raises:
-        ValueError: outputs of another shape than the labels, and as `Model.checked_outputs`; as `engine_trajectory`.
+        ValueError: the outputs do not have the shape of the labels; and as `Model.checked_outputs` and
+            `engine_trajectory`.
         FloatingPointError: the run overflowed; the message names the round.
     """
     kept_rounds, place, problem = keep_rounds(keep, setup.rounds), torch_device(device), problem.one_axis()
@@ -145,10 +150,10 @@ def network_trajectory(
 
 
 def refuse_other_outputs(name: str, shape: tuple[int, ...], problem: Problem) -> None:
-    """Refuse labels of another shape than a network's outputs, and say how to make the shapes equal.
+    """Refuse labels whose shape is not that of a network's outputs. The message says how to make the shapes equal.
 
     Raises:
-        ValueError: the outputs have another shape.
+        ValueError: the shapes differ.
     """
     if shape == problem.y.shape:
         return
@@ -169,7 +174,10 @@ def _recorded(
     start: Params | None = None,
     limit: str | None = None,
 ) -> Trajectory:
-    """The trajectory of a federation, round by round, from `start`; `limit` is the sentence of `warn_if_unstable`."""
+    """The trajectory of a federation that is trained from `start`.
+
+    `limit` is the sentence of `warn_if_unstable`, for the message if the run overflows.
+    """
     setup, x, model = records.setup, federation.data.x, federation.model
     run = replace(federation, watch=lambda params, batch: records.of_step(model, params, batch))
     models, state = {}, run.start(start)
@@ -182,7 +190,7 @@ def _recorded(
             if t < setup.rounds:
                 result = run.round(state)
                 state = result.state
-                if not run.method.in_turn:  # clients in turn do not start at the round's model
+                if not run.method.in_turn:  # clients that train in turn do not start at the round's model
                     records.add_clients(result)
     except FloatingPointError as error:
         raise FloatingPointError(f"the run overflowed, {error}: {limit or 'the steps are too large'}") from None
@@ -193,7 +201,7 @@ class _Records:
     """The fields of a trajectory, filled round by round."""
 
     def __init__(self, problem: Problem, setup: Setup, start: Params | None = None) -> None:
-        """start: the parameters from which the total movement is measured; None: it is not recorded."""
+        """`start` is where the total movement is measured from; if it is None, the total movement is not recorded."""
         self.problem, self.setup, self.start = problem, setup, start
         self.members = problem.members
         self.fields: dict[str, list[Any]] = {"outputs": [], "local_outputs": []}
@@ -201,7 +209,7 @@ class _Records:
             self.fields["total_movement"] = []
 
     def add_round(self, outputs: Tensor, model: Params) -> None:
-        """Record the global model of a round: its outputs and the movement of its weights."""
+        """Record the outputs of a round's global model and the movement of its weights."""
         if not torch.isfinite(outputs).all():
             raise FloatingPointError(f"round {len(self.fields['outputs'])}: an output is no longer finite")
         self.fields["outputs"].append(outputs.cpu().numpy())
@@ -210,11 +218,11 @@ class _Records:
             self.fields["total_movement"].append(math.hypot(*(part.norm().item() for part in moved)))
 
     def of_step(self, model: Model, params: Params, batch: Batch) -> Tree:
-        """The record of a client's step."""
+        """What is recorded after a client's step."""
         return {"outputs": model.outputs(params, batch.x)}
 
     def add_clients(self, result: RoundResult) -> None:
-        """Record the clients of a round, and the server's step."""
+        """Record the local outputs of a round's clients."""
         local = np.repeat(self.fields["outputs"][-1][None], self.setup.local_steps + 1, axis=0)
         for seen, members in zip(result.seen, self.members, strict=True):
             if len(members):
@@ -229,10 +237,13 @@ class _Records:
 
 
 class _NeuronRecords(_Records):
-    """Records that also have the movement of each neuron of FL-NTK's network, and the patterns that it switches."""
+    """Records of FL-NTK's network, with the largest movement of a neuron and the share of switched activations."""
 
     def __init__(self, problem: Problem, setup: Setup, run: Federation, weights: Weights, frozen: bool) -> None:
-        """run: a run of the network with these weights. frozen: whether the patterns stay those of these weights."""
+        """`run` trains the network from `weights`.
+
+        `frozen` says that its activation patterns stay those of `weights`.
+        """
         super().__init__(problem, setup, run.model.initial(0))
         self.x, self.frozen = run.data.x, frozen
         self.before = self.x @ torch.as_tensor(np.array(weights.hidden), device=self.x.device).T

@@ -1,4 +1,4 @@
-"""Data by name, a file for each format: a module with DATA, which maps names to readers (path, size) -> `Samples`."""
+"""Data by name. Each module reads one format; its dict DATA maps names to readers (path, size) -> `Samples`."""
 
 from ntkfl.training.datasets.loading import catalogue, load
 

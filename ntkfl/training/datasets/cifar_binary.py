@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 in their published binary version; the "python version" is a pickle and is never loaded."""
+"""CIFAR-10 and CIFAR-100 in the published "binary version". The "python version" is a pickle and is never loaded."""
 
 from functools import partial
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 
 from ntkfl.training.datasets.samples import Samples, check_labels, folder_of
 
-SHAPE = 3, 32, 32  # red, green and blue planes, row by row
+SHAPE = 3, 32, 32  # the red, the green and the blue plane, each row by row
 TRAINING = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 ADVICE = (
     "it must be the published binary version (cifar-10-binary.tar.gz or cifar-100-binary.tar.gz, unpacked): the "
@@ -27,14 +27,14 @@ def cifar(
 ) -> Samples:
     """Images (3, 32, 32) with pixels scaled to [-1, 1].
 
-    `classes` has the number of classes of each label byte that comes before the pixels; byte number `chosen` is the
-    label.
+    In the files, one or more label bytes come before the pixels of an image. `classes` has the number of classes of
+    each label byte; byte number `chosen`, from 0, is used as the label.
 
     Raises:
         FileNotFoundError: no path, or a file is missing.
-        ValueError: a file that is no whole number of records, or a label out of range.
+        ValueError: the size of a file is no multiple of the size of a record, or a label is out of range.
 
-    Source of the scaling: FedGuCci's code, mean and standard deviation (.5, .5).
+    Source of the scaling: FedGuCci's code, with mean .5 and standard deviation .5.
     """
     folder = folder_of(name, path, inner, (*training, test), ADVICE)
     parts = [_records(folder / file, classes, chosen) for file in training]
@@ -43,7 +43,7 @@ def cifar(
 
 
 def _records(file: Path, classes: tuple[int, ...], chosen: int) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels of a file: a byte for each label, then 3072 of pixels."""
+    """Images and labels of a file. A record is a byte for each label and then 3072 bytes of pixels."""
     data = np.frombuffer(file.read_bytes(), np.uint8)
     length = len(classes) + int(np.prod(SHAPE))
     if not len(data) or len(data) % length:

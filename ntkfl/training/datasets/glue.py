@@ -1,4 +1,4 @@
-"""GLUE's tasks (Wang et al. 2019) as FedGuCci uses them, from their published .tsv files, in tokens of WordPiece."""
+"""The tasks of GLUE (Wang et al. 2019) that FedGuCci uses, read from the published .tsv files as WordPiece tokens."""
 
 import string
 import unicodedata
@@ -13,9 +13,9 @@ import numpy as np
 from ntkfl.training.datasets.samples import OnDemand, Samples, folder_of
 
 CLASS, SEPARATOR, UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
-LONGEST = 128  # most tokens of a sample, by default
+LONGEST = 128  # by default, a sample has at most so many tokens
 HIGHEST_SCORE = 5.0  # largest score of STS-B, the only task with real labels
-LONGEST_WORD = 100  # characters; longer words are unknown
+LONGEST_WORD = 100  # characters; a longer word becomes the token [UNK]
 IDEOGRAPHS = (
     *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)),
     *((0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)),
@@ -24,15 +24,19 @@ IDEOGRAPHS = (
 
 @dataclass(frozen=True, eq=False)
 class WordPiece:
-    """The vocabulary of an uncased BERT (Devlin et al. 2019): the number of each token."""
+    """The vocabulary of an uncased BERT (Devlin et al. 2019), which gives each token its number."""
 
     number: dict[str, int]
 
     def encode(self, first: str, second: str | None, longest: int) -> list[int]:
-        """[CLS] first [SEP], or [CLS] first [SEP] second [SEP]; the longer text is cut at its end."""
+        """The tokens of [CLS] first [SEP], or of [CLS] first [SEP] second [SEP].
+
+        If these are more than `longest` tokens, the text that is longer at the time loses its last token, again and
+        again.
+        """
         parts = [self.tokens(text) for text in (first, second) if text is not None]
         while sum(map(len, parts)) + 1 + len(parts) > longest:
-            max(reversed(parts), key=len).pop()  # of two equally long texts the second is cut
+            max(reversed(parts), key=len).pop()  # of two equally long texts the second loses a token
         result = [self.number[CLASS]]
         for part in parts:
             result += [*part, self.number[SEPARATOR]]
@@ -43,7 +47,10 @@ class WordPiece:
         return [token for word in _words(text) for token in self._pieces(word)]
 
     def _pieces(self, word: str) -> list[int]:
-        """The word in pieces, each the longest known prefix of what is left; a word with an unknown part is unknown."""
+        """The numbers of a word's pieces. Each is the longest prefix of the rest of the word that is in the vocabulary.
+
+        If the vocabulary has no such prefix, the whole word becomes [UNK].
+        """
         unknown, pieces, start = [self.number[UNKNOWN]], [], 0
         if len(word) > LONGEST_WORD:
             return unknown
@@ -60,7 +67,7 @@ class WordPiece:
 
 
 def read_vocabulary(file: Path) -> WordPiece:
-    """The vocabulary of a vocab.txt: one token a line, numbered from 0.
+    """The vocabulary in a file vocab.txt. Each line has one token; lines are numbered from 0.
 
     Raises:
         FileNotFoundError: no such file.
@@ -79,7 +86,7 @@ def read_vocabulary(file: Path) -> WordPiece:
 
 
 def _words(text: str) -> list[str]:
-    """Words and punctuation marks in lower case, without accents; an ideograph is a word."""
+    """The words and punctuation marks of a text, in lower case, without accents. Each ideograph is a word by itself."""
     kept = (" " if c.isspace() else c for c in text if not _dropped(c))
     spaced = "".join(f" {c} " if any(low <= ord(c) <= high for low, high in IDEOGRAPHS) else c for c in kept)
     plain = (c for c in unicodedata.normalize("NFD", spaced) if unicodedata.category(c) != "Mn")
@@ -97,7 +104,7 @@ def _punctuation(c: str) -> bool:
 class Task(NamedTuple):
     """The folder of a task, its columns of sentences and of the label, and the names of its classes.
 
-    `columns` names all columns of a file that has no header; classes are () for scores.
+    `columns` names all columns of a file that has no header. `classes` is () if labels are scores.
     """
 
     folder: str
@@ -118,10 +125,10 @@ TASKS = {
 
 
 def glue(path: Path | None, size: int | None, name: str) -> Samples:
-    """The samples of train.tsv; those of dev.tsv are the test set (the labels of the published test sets are secret).
+    """The samples of train.tsv for training and those of dev.tsv for tests, since GLUE's own test labels are secret.
 
-    The vocabulary is a vocab.txt in the folder, or else that of the packaged MiniLM. `size` is the most tokens of a
-    sample, 128 by default.
+    The vocabulary is the file vocab.txt in the folder; without such a file it is the vocabulary of the packaged MiniLM.
+    `size` is the largest number of tokens of a sample, 128 by default.
 
     Raises:
         FileNotFoundError: no path, a file or the vocabulary is missing.
@@ -142,7 +149,7 @@ def glue(path: Path | None, size: int | None, name: str) -> Samples:
 
 
 def _tokens(texts: Sequence[tuple[str, ...]], vocabulary: WordPiece, longest: int) -> OnDemand:
-    """Sentences or pairs as tokens (k, t), padded with 0."""
+    """Sentences, or pairs of sentences, as numbers of tokens (k, t), padded with 0."""
 
     def tokens(number: int) -> list[int]:
         first, *second = texts[number]
@@ -153,7 +160,7 @@ def _tokens(texts: Sequence[tuple[str, ...]], vocabulary: WordPiece, longest: in
 
 
 def _read(file: Path, task: Task) -> tuple[list[tuple[str, ...]], np.ndarray]:
-    """Sentences and labels of a file; quotation marks are ordinary characters there."""
+    """The sentences and labels of a file. Quotation marks have no special meaning."""
     try:
         lines = file.read_text(encoding="utf-8-sig").rstrip("\n").split("\n")
     except UnicodeDecodeError as error:
@@ -180,7 +187,7 @@ def _read(file: Path, task: Task) -> tuple[list[tuple[str, ...]], np.ndarray]:
 
 
 def _label(where: str, text: str, classes: tuple[str, ...]) -> float:
-    """The number of the label's class, or the label's score."""
+    """The number of the class that the text names; if the task has scores, the text as a number."""
     if classes:
         if text not in classes:
             raise ValueError(f"{where}: the label {text!r} is not one of {', '.join(classes)}")

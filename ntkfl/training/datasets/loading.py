@@ -1,4 +1,7 @@
-"""From a name, or a user's .npz or .csv file, to `FederatedData`: read, draw, scale, label, split."""
+"""`load` makes `FederatedData` from a name or a user's .npz or .csv file.
+
+It reads the samples, draws some of them, scales inputs, makes labels, and splits the samples over clients.
+"""
 
 import math
 import os
@@ -25,14 +28,15 @@ from ntkfl.training.tree import one_a_row
 
 
 def table(path: Path, target: str | None = None) -> Samples:
-    """The rows of a file; labels that are 0..C-1 (all present), +-1 or one-hot are classes, other labels real.
+    """The samples of a user's file. Labels that are 0..C-1 (all present), +-1 or one-hot become classes.
 
-    With the target "real" labels are unchanged; any other target makes classes of whole numbers, in ascending order.
+    Other labels are real numbers. With the target "real" all labels stay real numbers; with any other target other
+    whole numbers become classes too, in ascending order.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: contents that are not as `ntkfl.data.load` describes; whole numbers that may be classes (1..C) or
-            quantities, without a target that says which.
+        ValueError: the contents are not as `ntkfl.data.load` describes; or the labels are whole numbers that may be
+            classes (as 1..C) or quantities, and no target says which.
     """
     arrays: dict[str, Any] = read_arrays(path)
     try:
@@ -49,7 +53,10 @@ def table(path: Path, target: str | None = None) -> Samples:
 
 
 def _classes(y: np.ndarray, name: str, named: bool) -> np.ndarray | None:
-    """The labels as classes, or None if they are not classes; `named`: whether the user's target is classes."""
+    """The labels as classes, or None if they are not classes.
+
+    `named` says whether the user has given a target other than "real".
+    """
     if y.ndim == 2:
         hot = ((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all()
         return y.argmax(axis=1) if hot else None
@@ -70,7 +77,7 @@ def _classes(y: np.ndarray, name: str, named: bool) -> np.ndarray | None:
     return places
 
 
-STREAM = 3  # stream of the seed that decides the domain of a sample
+STREAM = 3  # stream of random numbers that decide the domain of a sample
 
 
 DOMAINS = {
@@ -82,18 +89,18 @@ DOMAINS = {
 
 
 def deal(count: int, seed: int, part: int) -> np.ndarray:
-    """The domain of each of `count` samples, at random, with equal numbers as far as possible.
+    """A random domain for each of `count` samples; the domains have equally many samples as far as possible.
 
-    Part 0, for training, and part 1, for tests, have separate streams of random numbers.
+    `part` is 0 for training samples and 1 for test samples. The two have separate streams of random numbers.
     """
     return generator(seed, STREAM + part).permutation(np.arange(count) % len(DOMAINS))
 
 
 def shifted(x: Tensor, domain: np.ndarray) -> Tensor:
-    """Square images with pixels in [0, 1], (n, c, h, h), each changed as its domain requires.
+    """Square images with pixels in [0, 1], (n, c, h, h), each turned, inverted, blurred or left as it is.
 
     Raises:
-        ValueError: images that are not square cannot be turned.
+        ValueError: the images are not square, so that they cannot be turned.
     """
     if x.shape[-1] != x.shape[-2]:
         raise ValueError(
@@ -107,38 +114,39 @@ def shifted(x: Tensor, domain: np.ndarray) -> Tensor:
 
 
 def owners(kind: str, y: np.ndarray, domain: np.ndarray, clients: int, seed: int) -> np.ndarray:
-    """The owner of each sample: clients c, c + D, ... share the samples of domain c of D by the partition `kind`.
+    """The client that owns each sample: the partition `kind` splits domain c of D over the clients c, c + D, ...
 
     Raises:
-        ValueError: fewer clients than domains, or as `ntkfl.partition.assign_owners`.
+        ValueError: there are fewer clients than domains; and as `ntkfl.partition.assign_owners`.
     """
     if clients < len(DOMAINS):
         raise ValueError(f"{clients} clients cannot have one of {len(DOMAINS)} domains each; at least {len(DOMAINS)}")
     owner = np.empty(len(y), int)
     for number in range(len(DOMAINS)):
         rows, its = np.flatnonzero(domain == number), np.arange(number, clients, len(DOMAINS))
-        # a seed for each domain: with the same seed, clients of different domains would get similar classes
+        # each domain has its own seed, since with the same seed clients of different domains would get similar classes
         owner[rows] = its[assign_owners(kind, y[rows], len(its), len(DOMAINS) * seed + number)]
     return owner
 
 
 @cache
 def catalogue() -> dict[str, Reader]:
-    """The reader of every name, in the order of the names."""
+    """The reader of every data set by its name, in alphabetical order."""
     formats = modules_of("ntkfl.training.datasets")
     readers = {name: reader for module in formats for name, reader in getattr(module, "DATA", {}).items()}
     return dict(sorted(readers.items()))
 
 
 def read(spec: str, path: Path | None, target: str | None = None) -> tuple[Samples, int | None, bool]:
-    """The samples of "NAME:SIZE+domains" or of a file, the size, and whether images are to be put in domains.
+    """The samples of "NAME:SIZE+domains" or of a file, the size if one is given, and whether "+domains" is.
 
-    `target` as in `tables.table`.
+    `target` is as in `table`.
 
     Raises:
         FileNotFoundError: as the reader.
-        ValueError: an unknown name (with the nearest one), a size that is no positive integer, another suffix, a path
-            beside a file, domains of data that are not images; as the reader.
+        ValueError: an unknown name (the message has the nearest one), a size that is no positive integer, a suffix
+            other than "+domains", a path given together with a file, domains of data that are not images; and as the
+            reader.
     """
     if is_data_file(spec):
         if path is not None:
@@ -162,10 +170,10 @@ def read(spec: str, path: Path | None, target: str | None = None) -> tuple[Sampl
     return reader, number, bool(plus)
 
 
-TEST, SHARE = 5, 6  # streams of the seed: for the draw of test samples, and for the samples that a client trains on
-POOLED_TEST = 5  # without a published test set, one sample in five is a test sample
+TEST, SHARE = 5, 6  # streams of random numbers: for the draw of test samples, and for the samples that a client keeps
+POOLED_TEST = 5  # one sample in so many is a test sample if no test set is published
 CLIENTS = 10
-VERY_DIFFERENT = 1000  # ratio of the features' standard deviations from which a warning is given
+VERY_DIFFERENT = 1000  # a larger ratio of two features' standard deviations causes a warning
 Target = Literal["classes", "real", "sign", "one-hot"]
 
 
@@ -183,7 +191,7 @@ def load(
     train_share: float = 1.0,
     dtype: torch.dtype = torch.float64,
 ) -> FederatedData:
-    """Federated data by name. Images have pixels in [0, 1], those of CIFAR and Tiny-ImageNet in [-1, 1].
+    """Federated data by name. Pixels are in [0, 1], but those of CIFAR and Tiny-ImageNet are in [-1, 1].
 
     Args:
         spec: "NAME"; "NAME:SIDE" for images resized (bilinearly) to SIDE x SIDE; "TASK:TOKENS" for sentences cut to
@@ -191,20 +199,21 @@ def load(
             and a quarter blurred; or the path of a .npz or .csv file.
         clients: number of clients; default 10, or as many as the file has.
         partition: "iid", "dirichlet:ALPHA" or "shards:S" (#C=2 is "shards:2"), as `ntkfl.partition.assign_owners`; with
-            domains each client has one domain, and the partition splits a domain over its clients. "given": the owners
-            in the file. Default: "given" where the file has owners, else "iid".
-        seed: the seed of draws and partition. Draws are nested: the 20 samples of a draw of 20 are the first of a draw
-            of 50; default 0.
-        path: the user's files, if the data do not come with a package; default none.
+            domains each client has one domain, and the partition splits each domain over the clients of that domain.
+            "given": the owners in the file. Default: "given" where the file has owners, else "iid".
+        seed: the seed of draws and partition, default 0. Draws are nested: with the same seed, a draw of 50 samples
+            begins with the samples of a draw of 20.
+        path: the folder or file of the data, if they do not come with a package; default none.
         samples: training samples; default all.
-        test: number of test samples; default: the whole published test set. Without a published one: a fifth of all
-            samples, or fewer, so that every owner in a file keeps a training sample.
-        target: "classes", "real" numbers (the classes' numbers, if there are classes), "sign" (-1 for the lower half of
-            the classes, +1 for the upper) or "one-hot". Default: classes if there are any; for a file with whole
-            numbers other than 0..C-1, +-1 or one-hot the target must be given.
-        unit: divide every input by its norm, as FL-NTK supposes.
-        train_share: share of its samples that each client keeps, at random, at least one (.7 in FedGuCci's code);
-            default 1.
+        test: number of test samples; default: the whole published test set. Without a published test set the default is
+            a fifth of all samples, or fewer if otherwise an owner in the file would keep no training sample.
+        target: the form of the labels: "classes"; "real" numbers (the numbers of the classes, if there are classes);
+            "sign" (-1 for the lower half of the classes, +1 for the upper); or "one-hot". Default: classes if there are
+            any. For a file whose labels are whole numbers, but neither 0..C-1, +-1 nor one-hot, the target must be
+            given.
+        unit: whether every input is divided by its norm; FL-NTK supposes inputs of norm 1.
+        train_share: the share of its samples that each client keeps; they are drawn at random, and at least one is
+            kept. FedGuCci's code has .7; default 1.
         dtype: dtype of inputs and real labels, default float64; tokens are integers.
 
     Raises:
@@ -229,7 +238,7 @@ def load(
     if unit:
         inputs = [_unit(spec, part) for part in inputs]
     given = None if read_samples.owner is None else (read_samples.owner[rows], int(read_samples.owner.max()) + 1)
-    # one-hot, because partitions take more than a hundred whole numbers for real labels
+    # one-hot, because `assign_owners` treats more than a hundred different whole numbers as real labels
     marked = y if read_samples.classes is None else np.eye(read_samples.classes, dtype=np.uint8)[y]
     owner, count = _owners(partition, marked, domain, given, clients, seed)
     kept = _kept(owner, train_share, seed)
@@ -248,7 +257,7 @@ def load(
 
 
 def _warn_of_table(name: str, samples: Samples, target: Target | None, x: Tensor) -> None:
-    """Warn of changes to a user's labels and inputs that the user may not expect."""
+    """Warn that target "sign" merges classes of a user's file, or that its features have very different scales."""
     if target == "sign" and (samples.classes or 0) > 2:
         warnings.warn(
             f"target 'sign' makes two of the {samples.classes} classes of {name}: -1 of the lower half of them, +1 of "
@@ -270,7 +279,10 @@ def _warn_of_table(name: str, samples: Samples, target: Target | None, x: Tensor
 def _drawn(
     name: str, samples_read: Samples, seed: int, samples: int | None, test: int | None, owner: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The drawn training and test samples; test samples come from the published test set or the same pool."""
+    """The indices of the drawn training and test samples.
+
+    Test samples come from the published test set. Without one they come from the same samples as those for training.
+    """
     require_size("samples", samples, optional=True)
     require_size("test", test, least=0, optional=True)
     pool = len(samples_read.x)
@@ -290,7 +302,7 @@ def _drawn(
 
 
 def _drawn_of_owners(name: str, order: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Take the last fifth of the samples for the test, except the first sample of each owner."""
+    """Take a fifth of the samples for the test, from the end of the order, but never the first sample of an owner."""
     spare = np.ones(len(order), dtype=bool)
     spare[np.unique(owner[order], return_index=True)[1]] = False
     wanted = len(order) // POOLED_TEST
@@ -305,14 +317,14 @@ def _drawn_of_owners(name: str, order: np.ndarray, owner: np.ndarray) -> tuple[n
 
 
 def _tensor(samples: Samples, x: np.ndarray, dtype: torch.dtype) -> Tensor:
-    """Pixels in [0, 1], tokens as integers, rows unchanged."""
+    """The inputs as a tensor: pixels scaled to [0, 1], tokens as integers, rows of numbers unchanged."""
     if samples.kind == "tokens":
         return torch.as_tensor(x)
     return torch.as_tensor(x).to(dtype).div_(samples.peak if samples.kind == "images" else 1)
 
 
 def _sized(size: int | None, samples: Samples, inputs: list[Tensor]) -> list[Tensor]:
-    """Images of the given size; tokens without the columns that are padding everywhere."""
+    """Images resized to the given size; tokens without the columns that are padding in all samples."""
     if samples.kind == "tokens":
         longest = max(int((part != 0).sum(1).max()) for part in inputs if len(part))
         return [part[:, :longest] for part in inputs]
@@ -353,7 +365,7 @@ def _owners(
     clients: int | None,
     seed: int,
 ) -> tuple[np.ndarray, int]:
-    """The client of each sample, and the number of clients; `given`: the owners in the data's file."""
+    """The client of each sample, and the number of clients. `given` has the same two from the data's file."""
     if given is not None and partition in (None, "given"):
         owner, count = given
         if missing := sorted(set(range(count)) - set(owner.tolist())):
@@ -371,7 +383,7 @@ def _owners(
 
 
 def _kept(owner: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """The samples that clients train on, ascending: `share` of each client's samples, rounded up."""
+    """The indices of the samples that clients train on, ascending: `share` of each client's samples, rounded up."""
     require_number("train_share", share, "lie in (0, 1]")
     order = generator(seed, SHARE).permutation(len(owner))
     kept = [own[: math.ceil(share * len(own))] for c in np.unique(owner) for own in [order[owner[order] == c]]]

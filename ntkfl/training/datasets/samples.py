@@ -10,10 +10,10 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class OnDemand:
-    """Inputs that are computed one by one, when their rows are taken."""
+    """Inputs that are computed one by one, whenever rows are indexed."""
 
     count: int  # number of inputs
-    # shape, dtype: of one sample
+    # shape, dtype: those of one input
     shape: tuple[int, ...]
     dtype: Any
     one: Callable[[int], Any]  # number of an input -> the input
@@ -29,7 +29,7 @@ class OnDemand:
         return rows
 
 
-Rows = np.ndarray | OnDemand  # the inputs need not be in memory
+Rows = np.ndarray | OnDemand  # inputs in memory, or computed on demand
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +39,13 @@ class Samples:
     # the kind of inputs: "images" (n, channels, height, width), "tokens" (n, t) as integers, padded with 0, or "rows"
     # of real numbers (n, d)
     kind: Literal["images", "tokens", "rows"]
-    # x, y: inputs and labels: integers 0..classes-1, or real numbers (n,) or (n, C)
+    # x, y: inputs and labels; labels are integers 0..classes-1, or real numbers (n,) or (n, C)
     x: Rows
     y: np.ndarray
-    # x_test, y_test: the published test set; None: test samples are drawn from x and y
+    # x_test, y_test: the published test set; if it is None, test samples are drawn from x and y
     x_test: Rows | None = None
     y_test: np.ndarray | None = None
-    classes: int | None = None  # C; None for real labels
+    classes: int | None = None  # number of classes; None for real labels
     owner: np.ndarray | None = None  # the client of each sample, if the data have clients
     peak: float = 255.0  # the largest value a pixel can have
     signed: bool = False  # whether pixels are scaled to [-1, 1] and not to [0, 1]
@@ -55,10 +55,11 @@ Reader = Callable[[Path | None, int | None], Samples]  # (the user's path, the g
 
 
 def folder_of(name: str, path: Path | None, inner: str, files: tuple[str, ...], advice: str) -> Path:
-    """The user's folder or the folder `inner` in it, whichever has all these files.
+    """The folder `inner` in the user's folder if it exists, else the user's folder; all these files must be in it.
 
     Raises:
-        FileNotFoundError: no path, or no such folder; the message names the first file that is missing, and `advice`.
+        FileNotFoundError: no path is given, or a file is missing; the message names the first missing file and ends
+            with `advice`.
     """
     if path is None:
         raise FileNotFoundError(f"{name} needs path=FOLDER, the folder of its files: {advice}")
@@ -73,7 +74,7 @@ def check_labels(where: Path, labels: np.ndarray, classes: int) -> None:
     """Refuse labels that are not classes.
 
     Raises:
-        ValueError: a label of `classes` or more.
+        ValueError: a label is `classes` or more.
     """
     if labels.max() >= classes:
         at = int(labels.argmax())

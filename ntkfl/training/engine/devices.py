@@ -1,4 +1,4 @@
-"""Devices of the training engine: the user names a device, and a missing device is refused."""
+"""Devices on which the training engine runs. The user names a device; a device that the machine lacks is refused."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from ntkfl.trajectory import provenance
 
 
 def torch_device(name: str) -> torch.device:
-    """The device of this name: "cpu", "cuda" or "cuda:1".
+    """The device of this name, such as "cpu", "cuda" or "cuda:1".
 
     Raises:
-        ValueError: an unknown kind of device, one without float64, or one that this machine does not have.
+        ValueError: the kind of device is unknown, the device has no float64, or this machine does not have the device.
     """
     try:
         device = torch.device(name)

@@ -1,4 +1,10 @@
-"""The derivative of the engine's round in the kernel regime, for methods and steps without a formula."""
+"""Computes the linear map of the engine's round in the kernel regime, for methods whose map has no formula.
+
+Notation: H is the Gram matrix of all n samples. The features of the samples are the rows of Phi, so H = Phi Phi^T. A
+model that is linear in its weights has weights Phi^T w and outputs H w, where w has a coefficient for each sample. The
+residual is r = y - H w with labels y. The state of a round is the weights and the memory, which is every other vector
+of weights that the server or a client keeps (a momentum, a control variate). A state is stored as coefficients.
+"""
 
 import math
 from itertools import product
@@ -21,24 +27,28 @@ from ntkfl.training.tree import flatten, unflatten
 
 WEIGHTS = "w"
 MODEL = f"server/model/{WEIGHTS}"
-LINEAR = 1e-10  # largest difference of a linear round from its map, over the round's size
-LEAST = 1e-4  # an error is compared with at least this share of the largest size, whose rounding is in all vectors
-SCALES = (1.0, 1e3)  # scales of the random states at which a round is compared with its map
+LINEAR = 1e-10  # largest difference that is allowed between a round and its linear map, relative to the round's size
+# the error of each vector is compared with its own size, or with this share of the largest vector's size if that is
+# more, since the rounding of the largest vector enters all others
+LEAST = 1e-4
+SCALES = (1.0, 1e3)  # sizes of the random states at which a round is compared with its linear map
 
 
 def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> LinearRound:
-    """The linear map of the engine's round, by a run from all unit vectors of the state at once.
+    """The linear map of the engine's round, found by one run from all unit vectors of the state at once.
 
-    The engine trains a model whose weights are the coefficients of the samples: its outputs are H w, and the gradient
-    of an output is the unit vector of its sample. The model has an output for each unit vector of the state and of the
-    labels, so that one round gives all columns. The columns keep their digits if H is nearly singular, since H is
-    neither decomposed nor inverted. Four more runs start from random states of an ordinary linear model with
-    the Gram matrix H, and have a round for each leaf of the state. These runs show whether the method is linear and
-    depends on the weights only through outputs and gradients.
+    The engine trains a model whose weights are the coefficients w: its outputs are H w, and the gradient of an output
+    is defined as the unit vector of its sample. The model has an output for each unit vector of the state and of the
+    labels, so that one round gives all columns of the map. The columns are accurate even if H is nearly singular, since
+    H is neither decomposed nor inverted.
+
+    Four more runs test whether the method is linear and depends on the weights only through outputs and gradients. They
+    start from random states of an ordinary linear model with the Gram matrix H. Each of them has as many rounds as the
+    state has leaves (tensors of weights, of the server or of the clients).
 
     Raises:
-        ValueError: a method that draws random numbers, has a state that is not a vector of weights, changes its state's
-            form from round to round, or is not linear in these states.
+        ValueError: the method draws random numbers, keeps a changing state that is no vector of weights, changes the
+            shape of its state from round to round, or is not linear in its state.
     """
     if method.draws:
         raise ValueError(f"{method.name} has no linear limit with these options: its local steps draw random numbers")
@@ -47,13 +57,15 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
         n, parts = len(blocks.gram), run.parts
         require_map(method.name, n, parts)
         states = np.eye(n * (parts + 1))
-        states[-n:, :n] = blocks.gram  # labels H w, so that residuals are exactly 0 and no step rounds
+        # For a unit vector of the weights w the labels are H w, so that the residual is exactly 0 and steps have no
+        # rounding errors.
+        states[-n:, :n] = blocks.gram
         columns = run(states)
         _check(run, columns)
     except FloatingPointError as error:
         raise ValueError(f"{method.name} has no linear limit with these options: {error}") from None
     by_residual, kept = columns[:, -n:], columns[:, :-n].copy()
-    weights = kept[:, :n]  # the dependence on weights at a fixed residual r, since labels are r + H w
+    weights = kept[:, :n]  # how the result depends on the weights at a fixed residual r, since the labels are r + H w
     size = np.abs(weights) + np.abs(by_residual) @ np.abs(blocks.gram)
     weights[:n] -= np.eye(n)
     weights[np.abs(weights) <= LINEAR * size] = 0
@@ -72,7 +84,7 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
 
 
 def require_map(name: str, n: int, vectors: int) -> None:
-    """Refuse a round to be differentiated if the memory does not hold its columns.
+    """Refuse to differentiate a round if the columns of its map do not fit into the machine's memory.
 
     Raises:
         TooLittleMemory: as `ntkfl.memory.require`.
@@ -82,18 +94,18 @@ def require_map(name: str, n: int, vectors: int) -> None:
 
 
 def _in_units(into: np.ndarray, out: np.ndarray, kept: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same maps, with each vector of the memory in units of its size after a round from residuals of size 1."""
+    """The same maps, with each vector of the state's memory divided by its size in `_units`."""
     sizes = _units(into, n)
     return into / sizes[:, None], out * sizes, kept / sizes[:, None] * sizes
 
 
 def _units(into: np.ndarray, n: int) -> np.ndarray:
-    """The size of each vector of the memory after a round from residuals of size 1, each size n times."""
+    """The size of each memory vector after a round from a residual of size 1. Each size is repeated n times."""
     return np.repeat([np.linalg.norm(part) or 1.0 for part in into.reshape(-1, n, n)], n)
 
 
 def _least(into: np.ndarray, out: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The maps restricted to the part of the memory that some round writes and a later round reads."""
+    """The maps, restricted to the directions of the memory that a round can change and that affect a later round."""
     reached = _reached(kept, into)
     out, into, kept = out @ reached, reached.T @ into, reached.T @ kept @ reached
     felt = _reached(kept.T, out.T)
@@ -101,28 +113,31 @@ def _least(into: np.ndarray, out: np.ndarray, kept: np.ndarray) -> tuple[np.ndar
 
 
 def _reached(matrix: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of the span of start, matrix start, matrix^2 start, ..., to a relative size of LINEAR.
+    """An orthonormal basis of the span of start, matrix start, matrix^2 start, ...
 
-    Every pass but the last adds a vector, so that there are at most as many passes as the matrix has rows.
+    Parts of a relative size of at most LINEAR are dropped. Every pass of the loop but the last adds a vector, so that
+    there are at most as many passes as the matrix has rows.
     """
     basis, latest, size = np.zeros((len(matrix), 0)), start, np.linalg.norm(start)
     while latest.shape[1] and (room := len(matrix) - basis.shape[1]):
         interruption.check()
         left, values, _ = np.linalg.svd(latest - basis @ (basis.T @ latest), full_matrices=False)
         latest = left[:, :room][:, values[:room] > LINEAR * size]
-        latest, _ = np.linalg.qr(latest - basis @ (basis.T @ latest))  # small remainders need a second pass
+        # a small remainder must be made orthogonal once more
+        latest, _ = np.linalg.qr(latest - basis @ (basis.T @ latest))
         basis = np.concatenate([basis, latest], axis=1)
         latest, size = matrix @ latest, np.linalg.norm(matrix)
     return basis
 
 
 class EngineRound:
-    """A round of the engine on a linear model with an output for each column.
+    """A round of the engine on a linear model with C outputs, which are trained side by side.
 
-    It maps (n (parts + 1), C), weights first and labels last, to weights and memory after the round, (n parts, C).
+    A call maps weights, memory and labels, (n (parts + 1), C), to the weights and the memory after the round, (n parts,
+    C). Rows are in this order.
 
-    `places`: path and leading shape of each leaf of the state that holds vectors of weights, `parts` vectors in all.
-    `still`: the other leaves, which no round changes.
+    `places` has the path of each leaf of the state that holds vectors of weights, and the leaf's leading shape. `parts`
+    is the number of these vectors. `still` has the other leaves, which no round changes.
     """
 
     def __init__(self, method: Method, blocks: Blocks, momentum: float) -> None:
@@ -152,7 +167,11 @@ class EngineRound:
         self.parts = sum(map(math.prod, self.places.values()))
 
     def __call__(self, states: np.ndarray, features: np.ndarray | None = None) -> np.ndarray:
-        """Weights and memory after a round; weights are samples' coefficients, or of a linear model with `features`."""
+        """The weights and the memory after a round.
+
+        Vectors of weights are coefficients of the samples or, if `features` are given, weights of the linear model with
+        these features.
+        """
         n, outputs = len(self.blocks.gram), states.shape[1]
         federation = self._federation(states[-n:], features)
         tree, at = dict(self.still), 0
@@ -190,13 +209,19 @@ class EngineRound:
 
 
 def _of_coefficients(weights: Tensor, z: Tensor) -> Tensor:
-    """H w, where the gradient of an output is the unit vector of its sample; z: rows of H, then of the unit matrix."""
+    """H w as a function whose gradient, for the output of a sample, is the sample's unit vector.
+
+    A row of z is the sample's row of H and then its unit vector.
+    """
     row, unit = z.chunk(2, dim=-1)
     return (row @ weights).detach() + unit @ (weights - weights.detach())
 
 
 def _check(run: EngineRound, columns: np.ndarray) -> None:
-    """Refuse a round that is not linear on random states, or uses weights apart from outputs and gradients."""
+    """Refuse a round if it differs from its linear map on random states.
+
+    It differs if the round is not linear, or depends on the weights not only through outputs and gradients.
+    """
     rng, n, gram = np.random.default_rng(0), len(run.blocks.gram), run.blocks.gram
     values, vectors = np.linalg.eigh(gram)
     features, units = vectors * np.sqrt(np.maximum(values, 0)), _units(columns[n:, -n:], n)
@@ -208,13 +233,14 @@ def _check(run: EngineRound, columns: np.ndarray) -> None:
         state = scale * rng.standard_normal((columns.shape[1], 1))
         state[n:-n] *= units[:, None]  # the memory
         if fitted:
-            state[n:] = 0  # large weights with residual 0, at which no step rounds
+            state[n:] = 0  # large weights with residual 0, at which steps have no rounding errors
         else:
-            # far larger weights, times a large pull, would add rounding of the weights' size
+            # the weights get the size of a step, since a proximal term would add rounding errors of the size of the
+            # weights
             state[:n] *= run.blocks.eta_local
         labels, moved, size = state[-n:] + gram @ state[:n], weights(state[:-n]), np.abs(state)
         size[-n:] += np.abs(gram) @ size[:n]
-        for _ in run.places:  # what is not linear in a vector of small units shows in the vectors that later read it
+        for _ in run.places:  # a vector of small size may show only in a later round that the round is not linear in it
             moved = run(np.concatenate([moved, labels]), features)
             state, size = columns @ state, np.abs(columns) @ size
             off = np.abs(moved - weights(state)).reshape(-1, n).max(axis=1)  # of each vector

@@ -1,4 +1,4 @@
-"""The round of federated training: cohort, local training in groups of clients, means of their uploads, server."""
+"""The round of federated training: draw a cohort, train groups of clients, average their uploads, step the server."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -21,16 +21,16 @@ from ntkfl.training.optimizers import SGD, Optimizer, squared_norms
 from ntkfl.training.schedules import Schedule
 from ntkfl.training.tree import Params, Tree, flatten, one_a_row, row_of, tree_map, unflatten
 
-ON_A_DEVICE = 2**30  # most bytes of all clients of a group on a device other than a CPU
+ON_A_DEVICE = 2**30  # largest number of bytes of a group of clients on a device other than a CPU
 
 
 class Limits(NamedTuple):
-    """Limits within which training clients together is faster on a CPU than a loop over them."""
+    """Limits within which a CPU trains clients faster together than one after the other."""
 
-    group: int  # most bytes of all clients of a group, so that they stay in a processor's last cache
-    client: int  # most bytes of one client's step
-    weights: int  # most bytes of one client's weights
-    fewest: int  # fewest clients of a group
+    group: int  # largest number of bytes of a group of clients, so that they stay in a processor's last cache
+    client: int  # largest number of bytes of one client's step
+    weights: int  # largest number of bytes of one client's weights
+    fewest: int  # smallest number of clients in a group
 
 
 MAPPED, BY_PRODUCTS = Limits(2**24, 2**20, 3 * 2**18, 4), Limits(2**26, 2**23, 2**23, 2)
@@ -39,20 +39,21 @@ MAPPED, BY_PRODUCTS = Limits(2**24, 2**20, 3 * 2**18, 4), Limits(2**26, 2**23, 2
 def clients_at_once(
     params: Params, shape: tuple[int, ...], batch: int, device: torch.device, clients: int, products: bool = False
 ) -> int:
-    """The number of clients that are trained together: groups of equal size, or one by one if that is faster.
+    """The size of the groups of clients that are trained together: nearly equal groups, or 1 if that is faster.
 
-    Mapping saves the overhead of each client's step, but moves parameters and activations of all clients through memory
-    together. On a CPU the clients of a convolutional model are trained one by one, since vmap turns their convolutions
-    into grouped ones. `products`: whether products of all clients at once, which cost less, replace vmap. The limits
-    were measured on one thread (docs/performance.md), not on more threads; the limit for other devices was not
-    measured.
+    Training a group by one vmap saves the overhead of each client's step, but the parameters and activations of all its
+    clients pass through memory together. On a CPU the clients of a convolutional model are trained one by one, since
+    vmap turns their convolutions into grouped ones. `products` says whether batched matrix products over all clients
+    replace vmap; they cost less. The limits were measured on one thread (docs/performance.md), not on more threads. The
+    limit for devices other than CPUs was not measured.
     """
     convolves = any(value.ndim == 4 for value in params.values())
     on_cpu = device.type == "cpu"
     if convolves and on_cpu:
         return 1
     features = math.prod(shape)
-    # A weight (out, in) gives `out` numbers for a sample, a convolution at most `out` for each pixel of the input.
+    # A weight (out, in) makes `out` activations of a sample. A convolution makes at most `out` for each pixel of the
+    # input.
     pixels = math.prod(shape[1:]) if convolves else 1
     made = sum(value.shape[0] * (pixels if value.ndim == 4 else 1) for value in params.values() if value.ndim)
     size = next(iter(params.values())).element_size()
@@ -70,12 +71,12 @@ WHOLE = LocalWork(batch_size=None, steps=1)
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """The state between two rounds: the number of rounds done, the server's state, and a row of each client's state.
+    """The state between two rounds: the number of rounds done, the server's state, and the states of all clients.
 
     Args:
-        clients: trees with a leading axis of all clients, on the CPU; {} if clients keep no state. Rows of clients that
-            have not taken part are zero and unused.
-        seen: whether each client has been drawn before, (clients,).
+        clients: trees whose tensors have a row for each client, on the CPU; {} if clients keep no state. The rows of
+            clients that have not taken part are zero and are not used.
+        seen: whether each client has been in a cohort before, (clients,).
     """
 
     rounds: int
@@ -91,21 +92,23 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class RoundResult:
-    """The state after a round, and the records of the round."""
+    """The state after a round, and what was measured in the round for each client of the cohort."""
 
     state: State
     cohort: list[int]  # the clients that took part
-    steps: np.ndarray  # the local steps of each client
-    squared_drift: np.ndarray  # |Delta_i|^2 of each client
-    # the clients' models after local training, rows as in the cohort; None unless the caller asks
+    steps: np.ndarray  # number of local steps of each client
+    # |Delta_i|^2 of each client, where Delta_i is its model after local training less its model before
+    squared_drift: np.ndarray
+    # the clients' models after local training, a row for each client of the cohort; None unless `keep_ends` was set
     ends: Params | None = None
-    seen: Sequence[Tree] = ()  # with `Federation.watch`, each client's records, a row for each step
-    move: Params | None = None  # with `watch`, the server's weighted mean of Delta_i; the sum if clients train in turn
+    seen: Sequence[Tree] = ()  # if `Federation.watch` is given: for each client its records, a row for each step
+    # if `watch` is given: the server's weighted mean of Delta_i, or the sum of Delta_i if clients train in turn
+    move: Params | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Federation:
-    """All parts of a run except its state; a round is a pure function of the state.
+    """All parts of a run except its state. A round is a pure function of the state.
 
     Args:
         model: the model that is trained.
@@ -115,17 +118,18 @@ class Federation:
         work: the clients' local steps.
         data: the data, on the device and, except for classes, in the dtype of the training.
         participation: share of the clients in each round.
-        seed: the seed of cohorts, batch orders and draws.
-        at_once: clients trained together (vmap); 1 is a loop. Only rounding depends on it. None: `clients_at_once`
-            decides.
+        seed: the seed of cohorts, of the orders of batches, and of the random numbers that methods draw.
+        at_once: the number of clients trained together by one vmap; with 1 they are trained in a loop. Only rounding
+            errors depend on this number. None: `clients_at_once` decides.
         keep_optimizer: whether momenta and Adam's moments stay with a client from round to round.
-        watch: (parameters, batch) of one client -> the record of each of its steps, kept in `RoundResult.seen`;
-            `watch` must not change its arguments. None: nothing is recorded.
+        watch: (parameters, batch) of one client -> a record. It is called after each step, and the records are kept in
+            `RoundResult.seen`. It must not change its arguments. None: nothing is recorded.
 
     Raises:
-        ValueError: data, model or optimizer lack what the method needs: classes, a model with a head, sgd. Steps for
-            another number of clients; factors of steps with keep_optimizer; factors of parameters if gradients are read
-            off displacements.
+        ValueError: data, model or optimizer lack what the method needs: classes, a model with a head, sgd. Or
+            `work.steps` has entries for another number of clients; or the optimizer has factors for its steps together
+            with keep_optimizer; or it has factors for parameters while the method computes gradients from
+            displacements.
     """
 
     model: Model
@@ -170,7 +174,7 @@ class Federation:
         return self.data.class_counts()
 
     def start(self, params: Params | None = None) -> State:
-        """The state before the first round, from these parameters, or from the model's own at the seed.
+        """The state before the first round.
 
         Args:
             params: by name; default: the model's own at the seed.
@@ -181,7 +185,7 @@ class Federation:
         return State(0, server.prepared(server.initial(params), self.model, self.data), {}, seen)
 
     def states(self, params: Params | None = None) -> Iterator[State]:
-        """The states after 0, 1, 2, ... rounds, without end; `params` as in `start`.
+        """The states after 0, 1, 2, ... rounds, without end.
 
         Args:
             params: by name; default: the model's own at the seed.
@@ -241,7 +245,8 @@ class Federation:
                     ends.append(result.end)
             server = self.method.server.step(server, means, now)
             for name, value in server["model"].items():
-                # The sum takes one pass and no memory. As it may overflow, the numbers are tested if it is not finite.
+                # The sum takes one pass and no memory. Since the sum of finite numbers may overflow, the numbers
+                # themselves are tested if it is not finite.
                 if not value.sum().isfinite() and not torch.isfinite(value).all():
                     raise FloatingPointError(
                         f"round {number}: the weights {name!r} are no longer finite; the local rate {rate:g} is too "
@@ -252,7 +257,7 @@ class Federation:
         return RoundResult(after, clients, np.array(steps), np.array(drift), together, seen_of, move)
 
     def _turns(self, clients: list[int]) -> list[list[int]]:
-        """The groups of clients that train at the same time.
+        """The lists of clients that train at the same time: all in one list, or one each if the method trains in turn.
 
         Raises:
             ValueError: no client of the cohort has a sample.
@@ -262,7 +267,7 @@ class Federation:
         return [[client] for client in clients] if self.method.in_turn else [clients]
 
     def together(self, params: Params, clients: int) -> int:
-        """How many of `clients` clients with these parameters are trained together.
+        """The number of clients that are trained together, at most `clients`.
 
         Args:
             params: parameters by name.
@@ -276,10 +281,10 @@ class Federation:
         return clients_at_once(params, shape, batch, self.data.x.device, clients, products)
 
     def own_models(self, state: State, clients: list[int]) -> Params:
-        """The model of each of these clients, rows as in `clients`: the broadcast model, or the client's own.
+        """The models of these clients, a row for each: the client's own if the method keeps it, else the broadcast one.
 
         Args:
-            state: after some round, as `start` or `round` gives it.
+            state: the state, as `start` or `round` gives it.
             clients: their numbers, from 0.
         """
         broadcast = self.method.server.broadcast(state.server, state.rounds)
@@ -292,11 +297,14 @@ class Federation:
 
     def _shares(self, clients: list[int]) -> dict[Weighting, np.ndarray]:
         sizes = np.array([len(self._members[c]) for c in clients], float)
-        total = sizes.sum() or 1.0  # 1 if the turn's only client has no samples: it has not moved
+        total = sizes.sum() or 1.0  # 1 if a client that trains alone has no samples, since then its Delta_i is 0
         return {"size": sizes / total, "uniform": np.full(len(clients), 1 / len(clients))}
 
     def _kept(self, state: State, group: list[int], broadcast: Tree) -> Tree:
-        """The states of these clients, rows as in `group`; clients drawn for the first time get a first state."""
+        """The states of these clients, a row for each.
+
+        A client that is drawn for the first time gets an initial state.
+        """
         fresh: Tree = {"rule": tree_map(lambda v: v[None], self.method.local.initial(self.model, broadcast))}
         if self.keep_optimizer:
             fresh["optimizer"] = self.optimizer.initial(tree_map(lambda w: w[None], broadcast["model"]))
@@ -314,7 +322,10 @@ class Federation:
 
 
 def _accumulated(total: Any, upload: Any, shares: np.ndarray) -> Any:
-    """total + sum of shares times rows, client by client, so that the grouping of clients does not matter."""
+    """Returns total + the sum of shares times rows of the upload.
+
+    Rows are added one by one, so that the result is the same for every grouping of the clients.
+    """
     if isinstance(upload, Tensor):
         result = total
         for row, share in zip(upload, shares.tolist(), strict=False):
@@ -324,7 +335,7 @@ def _accumulated(total: Any, upload: Any, shares: np.ndarray) -> Any:
 
 
 def _scattered(store: Tree, rows: Tree, group: list[int], population: int) -> Tree:
-    """The store with these clients' rows, changed in place."""
+    """The store, changed in place, with the new rows of these clients."""
     flat = flatten(store)
     for path, value in flatten(rows).items():
         if path not in flat:

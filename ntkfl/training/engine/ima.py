@@ -1,4 +1,4 @@
-"""IMA, iterative moving averaging, around any method: the server sends out the mean of its last models."""
+"""IMA, iterative moving averaging, around any method: the server broadcasts the mean of its last models."""
 
 from dataclasses import dataclass, replace
 from operator import sub
@@ -20,17 +20,18 @@ def averaged(
 ) -> Method:
     """The method with a moving average: after `start` rounds its model is the mean of the last `window` server models.
 
-    That mean is broadcast and evaluated, and the next differences and server steps start from it. IMA's schedule is
-    `schedules.MildExploration`.
+    The mean is broadcast and evaluated, and in the next round the clients' differences and the server's step start from
+    the mean. IMA's schedule of step sizes is `schedules.MildExploration`.
 
-    `start` is t_s: .75 of all rounds in the paper, and one round later in the released code. With the order
-    "after_server_step", the printed one, the mean is over the results of the server's rule. With "before_server_step",
-    the released code's order for adaptive servers, the rule steps towards the mean, over the last `window` rounds, of
-    the rounds' means of the clients' models. `restart` sets the moments of the server's rule, such as FedAdam's, to
-    zero in the first round whose model is a mean.
+    `start` is the paper's t_s: .75 of all rounds in the paper, and one round later in the released code. The paper's
+    order is "after_server_step": the mean is taken over the models after the server's steps. The released code has the
+    order "before_server_step" for adaptive servers: each round gives the mean of its clients' models, these means are
+    averaged over the last `window` rounds, and the server's rule takes a step towards the result. `restart` sets the
+    moments of the server's rule, such as FedAdam's, to zero in the first round that ends with an averaged model.
 
     Raises:
-        ValueError: a window or a start out of range.
+        ValueError: a window below 1 or a start below 0; clients that train in turn; `order` "before_server_step" for a
+            method whose server takes no differences; `restart` for a server without moments.
 
     Source: IMA, eq. 5 and Algorithm 1.
     """
@@ -51,7 +52,11 @@ def averaged(
 
 @dataclass(frozen=True)
 class MovingAverage(ServerRule):
-    """The state has "model", which is sent; "rule", the state of the inner rule; "window", models, newest first."""
+    """The server's rule.
+
+    Its state has "model", which is broadcast; "rule", the rest of the inner rule's state; and "window", the last
+    models, newest first.
+    """
 
     inner: ServerRule
     window: int

@@ -1,4 +1,4 @@
-"""A method's round in the kernel regime: the linear map of its module, or the derivative of the engine's round."""
+"""A method's round in the kernel regime: the map in the method's module, or the derivative of the engine's round."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,10 +15,11 @@ def linear_round(name: str, blocks: Blocks, momentum: float, options: Mapping[st
     A method's module may define the map, as `linear(method, blocks) -> LinearRound`, or give in NOT_LINEAR the reason
     why there is no such map. For any other method the engine's round is differentiated.
 
-    With a momentum, which begins anew in every round, the engine's round is differentiated too.
+    The engine's round is also differentiated if the local steps have a momentum, which begins anew in every round.
 
     Raises:
-        ValueError: as `ntkfl.training.methods.build`; a momentum outside [0, 1); the method has no linear map, and why.
+        ValueError: as `ntkfl.training.methods.build`; a momentum outside [0, 1); the method has no linear map, and the
+            message says why.
     """
     module = module_of(name)
     if hasattr(module, "NOT_LINEAR"):

@@ -1,7 +1,7 @@
-"""The draws of a run, made before training: cohorts, batch orders, uniform numbers.
+"""The random draws of a round: the cohort, the orders of batches, uniform numbers. They are made before its training.
 
 The key of a draw is (seed, stream, round, client), so a draw depends neither on the method nor on the grouping of
-clients: methods that are compared see the same cohorts and the same batches.
+clients. With the same seed, all methods have the same cohorts and the same batches.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import numpy as np
 
 from ntkfl.messages import require_number
 
-COHORT, ORDER, DRAWS = 101, 102, 103  # streams of random numbers; ntkfl.partition and ntkfl.data have streams from 0 on
+# streams of random numbers; ntkfl.partition and ntkfl.data use the small numbers from 0
+COHORT, ORDER, DRAWS = 101, 102, 103
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,11 @@ class LocalWork:
 
     Args:
         epochs: passes over the client's samples.
-        batch_size: samples a step; None: all samples of the client, in their order.
-        steps: number of steps in place of `epochs`, over as many passes as needed; a tuple: a number for each client.
-        independent: whether each step draws its batch from all samples anew, in place of passes in random order.
+        batch_size: number of samples in a step; None: all samples of the client, in their order.
+        steps: number of steps, used in place of `epochs`; the steps take as many passes as they need. A tuple has the
+            number of each client.
+        independent: whether each step draws its batch anew from all samples; otherwise a client passes over its samples
+            in random order.
 
     Raises:
         ValueError: a number that is not positive.
@@ -58,7 +61,7 @@ class LocalWork:
         return self.steps or self.epochs * a_pass
 
     def at(self, number: int) -> LocalWork:
-        """The work of round `number`, from 0: the same in all rounds.
+        """The work of a round; here it is the same in all rounds.
 
         Args:
             number: the round, from 0.
@@ -68,7 +71,7 @@ class LocalWork:
 
 @dataclass(frozen=True)
 class FewerEpochs(LocalWork):
-    """Local work with one pass fewer after every `every` rounds since `start`, down to one pass.
+    """Local work that has one pass fewer after every `every` rounds from round `start` on, but at least one pass.
 
     Source: the epoch decay of IMA's Table III.
     """
@@ -94,16 +97,16 @@ class FewerEpochs(LocalWork):
 class LocalPlan:
     """The steps of some clients in one round."""
 
-    index: np.ndarray  # sample of each place in each batch, (clients, steps, b)
-    real: np.ndarray  # whether the place has a sample, same shape
+    index: np.ndarray  # the number of the sample at each place of each batch, (clients, steps, b)
+    real: np.ndarray  # whether the place has a sample and is no padding, (clients, steps, b)
     active: np.ndarray  # whether the client takes that step, (clients, steps)
-    ends_epoch: np.ndarray  # whether a pass ends with the step
-    draws: np.ndarray  # uniform numbers, (clients, steps, draws)
+    ends_epoch: np.ndarray  # whether a pass ends with that step, (clients, steps)
+    draws: np.ndarray  # uniform random numbers, (clients, steps, draws)
     same_batch: bool  # whether every step of a client has the same batch
 
 
 def cohort_size(population: int, participation: float) -> int:
-    """Clients in a round: round(participation * population) of them, at least one.
+    """The number of clients in a round: round(participation * population), but at least one.
 
     Raises:
         ValueError: a participation outside (0, 1].
@@ -127,7 +130,7 @@ def cohort(population: int, participation: float, seed: int, number: int) -> lis
 def local_plan(
     members: Sequence[np.ndarray], clients: Sequence[int], work: LocalWork, seed: int, number: int, draws: int
 ) -> LocalPlan:
-    """The plan of these clients in round `number`; `members` are all clients' samples."""
+    """The plan of these clients in round `number`. `members` has the samples of every client of the population."""
     batches = [_batches(members[c], work, seed, number, c) for c in clients]
     steps = max((len(rows) for rows, _ in batches), default=0)
     size = max((len(row) for rows, _ in batches for row in rows), default=0)
@@ -147,7 +150,7 @@ def local_plan(
 
 
 def _batches(own: np.ndarray, work: LocalWork, seed: int, number: int, client: int) -> tuple[list[np.ndarray], list]:
-    """The batches of one client and, for each, whether a pass ends with it."""
+    """The batches of one client and, for each batch, whether a pass ends with it."""
     if not len(own):
         return [], []
     size = work.batch_size or len(own)

@@ -30,13 +30,14 @@ from ntkfl.training.tree import Params, Tree, leaves, one_a_row, row_of, tree_ma
 STEP_AXES = Step(None, 0, 0, 0, 0, None)  # type: ignore[arg-type]  # the parts of a Step with one row for each client
 
 
-Watch = Callable[[Params, Batch], Tree]  # (parameters, batch) -> the record of a client's step
+Watch = Callable[[Params, Batch], Tree]  # (parameters after a client's step, its batch) -> a record
 
 
 class LocalResult(NamedTuple):
-    """The result of a round for these clients, a row each: uploads, kept states, last models, Delta_i.
+    """The result of local training, with a row for each client: uploads, kept states, last models, Delta_i.
 
-    `seen`: the records of the steps, with an axis of steps after that of clients; {} if nothing is recorded.
+    Delta_i is the last model less the broadcast model. `seen` has the records of the steps, (clients, steps, ...); it
+    is {} if nothing is recorded.
     """
 
     uploads: Tree
@@ -48,9 +49,9 @@ class LocalResult(NamedTuple):
 
 
 class Batches:
-    """The batches of some clients in a round, a row for each client; the samples' indices go to the device once.
+    """The batches of some clients in a round, a row for each client. Indices of samples are copied to the device once.
 
-    `alone`: the plan is of one client, and no batch is padded to the length of the longest.
+    `alone` says that the plan has one client. Then batches are not padded to the length of the longest batch.
     """
 
     def __init__(self, data: FederatedData, plan: LocalPlan, dtype: torch.dtype, alone: bool) -> None:
@@ -61,7 +62,7 @@ class Batches:
         self.places = plan.real[0].sum(axis=1).tolist() if alone else [longest] * steps
 
     def at(self, step: int) -> Batch:
-        """The batch of step 0, 1, ..."""
+        """The batches of all clients in step `step`, from 0."""
         places = slice(self.places[step])
         index = self.index[:, step, places]
         return Batch(self.data.x[index], self.data.y[index], self.real[:, step, places])
@@ -71,7 +72,7 @@ class Batches:
 class LocalTraining:
     """The local part of a round.
 
-    If `mapped`, vmap runs over the clients. Otherwise each call has one client, and works on tensors without the axis
+    If `mapped`, vmap runs over the clients. Otherwise there is one client, and functions get tensors without the axis
     of clients.
     """
 
@@ -94,12 +95,12 @@ class LocalTraining:
     ) -> LocalResult:
         """Train the clients of the plan from the broadcast model.
 
-        `whole` is one step on all samples of each client, for local rules that need the full gradient.
-        `optimizer_state` None means that the optimizers begin anew.
+        `whole` is the plan of one step on all samples of each client, for local rules that need the full gradient. If
+        `optimizer_state` is None, the optimizers begin anew.
         """
         (clients, steps), rate = plan.active.shape, now.rate
         local, device, dtype = self.method.local, self.data.x.device, leaves(broadcast["model"])[0].dtype
-        if type(local).start is LocalRule.start:  # the default `start` needs no vmap, which costs more
+        if type(local).start is LocalRule.start:  # for the default `start` a copy is enough; vmap would cost more
             params = tree_map(lambda w: w.expand(clients, *w.shape).clone(), broadcast["model"])
         else:
             params = tree_map(torch.clone, self._each(local.start, (0, None), clients)(kept, broadcast))
@@ -117,7 +118,7 @@ class LocalTraining:
 
             if rule is plain_gradient and self.mapped:
                 of_rows = _gradient_of(self._losses(objective) or self._each(loss, (0, 0, STEP_AXES), clients))
-            # the gradient by a row alone: the gradient by the stack, at this row, would take two more passes
+            # differentiates by the row itself, since differentiating by the stack would take two more passes
             elif rule is plain_gradient:
                 of_rows = self._each(_gradient_of(loss), (0, 0, STEP_AXES), clients)
             else:
@@ -168,7 +169,8 @@ class LocalTraining:
                 params, client = _chosen(active, stepped, params), _chosen(active, carried, client)
             if self.watch is not None:
                 watched = self._each(self.watch, (0, 0), clients)(params, batch)
-                records.append(tree_map(torch.clone, watched))  # copied, since parameters are changed in place
+                # a copy, since the next step changes parameters in place
+                records.append(tree_map(torch.clone, watched))
         if type(local).relocation is not LocalRule.relocation:
             self._relocate(params, state, broadcast, now)
         taken = torch.as_tensor(plan.active.sum(axis=1), device=device, dtype=dtype)
@@ -181,7 +183,10 @@ class LocalTraining:
         return LocalResult(uploads, kept, state, params, moved, seen)
 
     def _relocate(self, params: Params, optimizer_state: Tree, broadcast: Tree, now: Round) -> None:
-        """Move each client's model, and the parts of its optimizer's state that have the model's form, in place."""
+        """Apply the local rule's `relocation` in place to each client's model.
+
+        It is also applied to the parts of the optimizer's state that have the keys of the model.
+        """
         alike = [part for part in optimizer_state.values() if isinstance(part, dict) and part.keys() == params.keys()]
         for row in range(len(leaves(params)[0])):
             relocation = self.method.local.relocation(self.model, self.data.x[:1], row_of(params, row), broadcast, now)
@@ -192,13 +197,16 @@ class LocalTraining:
                     rows[name][row] = value
 
     def _losses(self, objective: Objective) -> Callable[..., Tensor] | None:
-        """Every client's loss, by products of all clients at once if model and objective allow it."""
+        """Every client's loss, by batched products over all clients; None if model or objective do not allow that."""
         if not by_products(self.model, objective):
             return None
         return lambda params, batch, step: objective.of_rows(self.model.outputs, params, batch)  # type: ignore[attr-defined]
 
     def _each(self, function: Callable, axes: tuple[Any, ...], clients: int) -> Callable:
-        """`function` of one client, mapped over axis 0 of the arguments marked 0; the other arguments are shared."""
+        """The function of one client, mapped over axis 0 of the arguments marked 0 in `axes`.
+
+        Other arguments are shared.
+        """
         if self.mapped:
             # vmap needs at least one argument with rows
             numbers = torch.arange(clients, device=self.data.x.device)
@@ -212,15 +220,15 @@ class LocalTraining:
 
 
 def by_products(model: Model, objective: Objective) -> bool:
-    """Whether the clients' losses are computed by products of all clients at once, without vmap."""
-    return model.stacks and type(objective) is HalfSquares  # a subclass may be another loss
+    """Whether the clients' losses are computed by batched products over all clients, without vmap."""
+    return model.stacks and type(objective) is HalfSquares  # a subclass may define another loss
 
 
 def _gradient_of(losses: Callable[..., Tensor]) -> Callable[..., Params]:
-    """The gradient of every row's loss, equal to `plain_gradient` of each row, without torch.func.grad.
+    """The gradient of every row's loss, as `plain_gradient` gives it for each row, but without torch.func.grad.
 
     A row's loss does not depend on other rows, so one backward pass of the sum is enough. torch.func.grad costs more
-    than the step of a small model itself, and loads torch._dynamo.
+    than the whole step of a small model, and loads torch._dynamo.
     """
 
     def gradient(params: Params, *given: Any) -> Params:
@@ -245,7 +253,7 @@ def _first(value: Any, axis: Any) -> Any:
 
 
 def _lifted(value: Any) -> Any:
-    """A leading axis of one row for every tensor of a dict or tuple."""
+    """The same dict or tuple, with a leading axis of length 1 for every tensor."""
     if isinstance(value, Tensor):
         return value[None]
     if isinstance(value, dict):
@@ -254,7 +262,7 @@ def _lifted(value: Any) -> Any:
 
 
 def _chosen(active: Tensor | None, new: Tree, old: Tree) -> Tree:
-    """The new rows where a client took the step."""
+    """The new rows of clients that took the step, and the old rows of the others."""
     if active is None:
         return new
     return tree_map(lambda n, o: torch.where(one_a_row(active, n), n, o), new, old)

@@ -1,4 +1,7 @@
-"""The measurements of a federation between rounds: losses and accuracies of the models that its method reports."""
+"""The measurements of a federation between rounds: losses and accuracies.
+
+They are those of the global model or, for a personal method, of the clients' own models.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,13 +19,13 @@ from ntkfl.training.metrics import HALF_SQUARES, NATS, Row
 from ntkfl.training.objectives import cross_entropies, half_squares
 from ntkfl.training.tree import Params, Tree, row_of, tree_map
 
-AT_ONCE = 1000  # samples that are evaluated at once
+AT_ONCE = 1000  # number of samples that are evaluated in one call
 
 
 class Score(NamedTuple):
-    """Mean loss of a sample (cross-entropy in nats for classes, halved squares for real labels), and accuracy.
+    """The mean loss over samples (cross-entropy in nats for classes, halved squares for real labels), and the accuracy.
 
-    The accuracy of real labels is NaN unless they encode classes, as all ±1 or all one-hot.
+    The accuracy is NaN for real labels, unless they encode classes: all ±1 or all one-hot.
     """
 
     loss: float
@@ -30,9 +33,9 @@ class Score(NamedTuple):
 
 
 def evaluate(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weights: Tensor | None = None) -> Score:
-    """The score of a model on samples x (n, ...), y (n,) integers or real (n,) or (n, C); sums in float64.
+    """The score of a model on samples x (n, ...) with labels y: classes (n,), or real numbers (n,) or (n, C).
 
-    `weights`, (n,), are at least 0; the score is NaN where all are 0.
+    Sums are taken in float64. `weights` of the samples, (n,), are at least 0; if all are 0, the score is NaN.
     """
     loss, hits, real = 0.0, 0.0, y.is_floating_point()
     score = half_squares if real else cross_entropies
@@ -49,7 +52,7 @@ def evaluate(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weights:
 
 
 def _hit(y: Tensor) -> Callable[[Tensor, Tensor], Tensor] | None:
-    """A function that tells whether outputs name the right class; None if labels of this kind are not classes."""
+    """A function (outputs, labels) -> whether the predicted class is right; None if these labels are not classes."""
     if not y.is_floating_point():
         return lambda outputs, labels: outputs.argmax(1) == labels
     if y.ndim == 1:
@@ -74,9 +77,9 @@ def measured(
     result: RoundResult | None = None,
     seconds: float = 0.0,
 ) -> Row:
-    """The row of a state: measurements of the global model, or, for a personal method, means over clients' own models.
+    """The measurements at a state: of the global model or, for a personal method, means over the clients' own models.
 
-    `result` is the round that led to the state, None before the first; `seconds` is its duration.
+    `result` is the round that led to the state, or None before the first round. `seconds` is the duration of the round.
     """
     data = federation.data
     test = NOTHING if data.x_test is None else _score(federation, state, data.x_test, data.y_test)
@@ -96,7 +99,7 @@ def measured(
 
 
 def _mean_accuracy(federation: Federation, stacked: Params) -> float:
-    """The mean of the test accuracies of several models, a model in each row."""
+    """The mean test accuracy of several models, which are the rows of `stacked`."""
     data = federation.data
     if data.x_test is None:
         return NOTHING.accuracy
@@ -104,9 +107,11 @@ def _mean_accuracy(federation: Federation, stacked: Params) -> float:
 
 
 def _personal_accuracy(federation: Federation, state: State) -> float:
-    """The mean accuracy of clients' own models on the test samples, weighted by the shares of each client's classes.
+    """The mean test accuracy of the clients' own models.
 
-    Source: Chen & Chao 2022 (FedRoD), whose personalised accuracy is weighted so.
+    A client's number of samples of a class is the weight of the test samples of this class.
+
+    Source: Chen & Chao 2022 (FedRoD), whose personalised accuracy has these weights.
     """
     data, outputs = federation.data, federation.method.personal_outputs
     if outputs is None or data.x_test is None or data.y_test is None:
@@ -120,7 +125,7 @@ def _personal_accuracy(federation: Federation, state: State) -> float:
 
         weights = counts[client].to(data.x.device)[data.y_test]
         accuracies.append(evaluate(own, data.x_test, data.y_test, weights).accuracy)
-    # accuracies of clients whose classes are in the test set
+    # The accuracy of a client is NaN if none of its classes is in the test set. Such a client is left out.
     known = [accuracy for accuracy in accuracies if not isnan(accuracy)]
     return fmean(known) if known else NOTHING.accuracy
 
