@@ -1,6 +1,7 @@
-"""A federated method as four parts that compose: objective, gradient rule, local rule, server rule.
+"""A federated method is composed of four parts: an objective, a gradient rule, a local rule and a server rule.
 
-Everything here is written for one client; the engine maps it over the clients of a cohort. All functions are pure.
+Clients' functions here are written for one client; the engine maps them over the clients of a cohort. All functions are
+pure.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,19 +18,19 @@ if TYPE_CHECKING:
 Weighting = Literal["size", "uniform"]
 Loss = Callable[[Params], Tensor]
 Relocation = Callable[[Params], Params]
-#: The direction that the optimizer gets, and the objective's value.
+# : (loss, parameters) -> the direction that the optimizer gets, and the value of the loss.
 GradientRule = Callable[[Loss, Params], tuple[Params, Tensor]]
 
 
 class Batch(NamedTuple):
-    """The samples of a step: x (b, ...), y (b, ...), and real (b,), which is 1 for a sample and 0 for padding."""
+    """The samples of a step: inputs x (b, ...), labels y (b, ...), and real (b,), 1 for a sample and 0 for padding."""
 
     x: Tensor
     y: Tensor
     real: Tensor
 
     def mean(self, values: Tensor) -> Tensor:
-        """The mean of values (b,), one for each sample, over the real samples; 0 if there are none.
+        """The mean of values (b,) over the real samples; 0 if there are none.
 
         Args:
             values: a value for each sample, shape (b,).
@@ -38,13 +39,13 @@ class Batch(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The data that a local step may use besides its parameters.
+    """The data that a local step may use besides the parameters and the batch.
 
     Args:
-        broadcast: the server's message, the same for all clients; "model" is the model from which every client starts.
+        broadcast: the server's message, the same for all clients; its entry "model" is the global model.
         client: the state that this client keeps.
-        counts: samples of each class that the client owns, (C,); (0,) for real labels.
-        draws: numbers uniform in [0, 1) for this client and step, (Method.draws,).
+        counts: number of samples of each class that the client owns, (C,); (0,) for real labels.
+        draws: random numbers for this client and step, uniform in [0, 1), (Method.draws,).
         ends_epoch: whether this is the last step of a pass over the client's samples.
         rate: the local learning rate.
     """
@@ -58,16 +59,17 @@ class Step(NamedTuple):
 
 
 class Finish(NamedTuple):
-    """A client's round after its steps.
+    """A client's local training, as `LocalRule.finish` gets it after the last step.
 
     Args:
-        start: the parameters received.
-        end: the parameters reached.
+        start: the parameters that the client has received.
+        end: the parameters after the client's last step.
         difference: Delta_i = end - start.
-        steps: local steps taken, tau_i, a scalar tensor.
+        steps: tau_i, the number of local steps taken, a scalar tensor.
         counts: the client's class counts, as in `Step`.
         rate: the step size, as in `Step`.
-        coefficient: a_i, the displacement over the rate that a constant unit gradient would have caused.
+        coefficient: a_i, the length of the displacement that a constant gradient of length 1 would have caused, divided
+            by the rate.
     """
 
     start: Params
@@ -80,7 +82,7 @@ class Finish(NamedTuple):
 
 
 class Round(NamedTuple):
-    """The server's view of a round: its number from 0, the cohort's and the population's size, the local rate."""
+    """A round's number, from 0, the sizes of its cohort and of the population, and the local rate."""
 
     number: int
     cohort: int
@@ -89,7 +91,7 @@ class Round(NamedTuple):
 
 
 class Objective(Protocol):
-    """The loss that an optimizer step lowers: a scalar, the mean (or the sum) over the real samples of the batch."""
+    """The loss that an optimizer step lowers: a scalar, the mean (or the sum) over the samples of the batch."""
 
     def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor: ...
 
@@ -101,7 +103,7 @@ def plain_gradient(loss: Loss, params: Params) -> tuple[Params, Tensor]:
         loss: parameters -> a number.
         params: the point of the gradient.
 
-    Returns: the gradient by parameter, each in its shape, and the loss, a number.
+    Returns: the gradient, a dict of tensors in the shapes of the parameters, and the loss, a number.
     """
     from torch.func import grad_and_value
 
@@ -111,8 +113,9 @@ def plain_gradient(loss: Loss, params: Params) -> tuple[Params, Tensor]:
 class LocalRule:
     """A client's computations around its steps. The defaults are FedAvg's; a method overrides some of them.
 
-    `needs_full_gradient`: whether `begin` gets the objective's gradient, at the model received, on all of its samples.
-    `pull`: mu, where `correct` adds mu (w - w received), so that `Finish.coefficient` takes it into account.
+    `needs_full_gradient` says whether `begin` gets the gradient of the objective on all of the client's samples, at the
+    model received. `pull` is mu if `correct` adds mu (w - w_received), the gradient of a proximal term;
+    `Finish.coefficient` takes mu into account.
     """
 
     needs_full_gradient: bool = False
@@ -137,32 +140,32 @@ class LocalRule:
         return broadcast["model"]
 
     def begin(self, kept: Tree, broadcast: Tree, full_gradient: Params) -> Tree:
-        """The client's state within the round, for `Step.client`; the full gradient is {} if the rule does not need it.
+        """The client's state within the round, which the steps get as `Step.client`.
 
         Args:
             kept: the client's state between rounds.
             broadcast: the server's message, by name.
-            full_gradient: by parameter, or {}.
+            full_gradient: the gradient on all of the client's samples, by parameter; {} unless `needs_full_gradient`.
         """
         return kept
 
     def correct(self, gradient: Params, params: Params, step: Step) -> Params:
-        """The gradient for the optimizer, before weight decay and momentum.
+        """The gradient that the optimizer gets; weight decay and momentum are applied later.
 
         Args:
-            gradient: the gradient rule's.
+            gradient: the direction that the gradient rule returned.
             params: the client's parameters.
             step: the other data of the step.
         """
         return gradient
 
     def after_step(self, model: Model, before: Params, params: Params, batch: Batch, step: Step) -> tuple[Params, Tree]:
-        """The parameters and the client's state after the optimizer's steps on a batch.
+        """The parameters and the client's state after the optimizer's steps on a batch; a method may change both here.
 
         Args:
             model: the model, for its features and head.
             before: the parameters before the steps on the batch.
-            params: the parameters after them.
+            params: the parameters after the steps on the batch.
             batch: the samples.
             step: the other data of the step; `step.client` is the client's state.
 
@@ -171,13 +174,13 @@ class LocalRule:
         return params, step.client
 
     def relocation(self, model: Model, x: Tensor, end: Params, broadcast: Tree, now: Round) -> Relocation | None:
-        """A map that moves the client's model, after its steps, to another point of the same function; None: it stays.
+        """A map of parameters that changes a client's model after its steps, but not its function; None: no change.
 
-        This function is called outside vmap, for one client at a time. An optimizer's state that stays with the client
-        is moved too.
+        `relocation` is called outside vmap, for one client at a time. The map is also applied to the optimizer's state,
+        as far as that has the parameters' form.
 
         Args:
-            model: the model whose function stays.
+            model: the model, whose function must not change.
             x: a sample's inputs, (1, ...).
             end: the client's parameters after its steps.
             broadcast: the broadcast that the client received.
@@ -186,12 +189,12 @@ class LocalRule:
         return None
 
     def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
-        """The client's uploads, by name, and its state between rounds.
+        """The client's uploads to the server, and the state that it keeps until its next round.
 
         Args:
             client: the client's state at the end of the round.
             broadcast: the server's message, by name.
-            end: the client's round.
+            end: the client's local training in this round.
 
         Returns: the uploads by name, and the client's state between rounds.
         """
@@ -201,12 +204,12 @@ class LocalRule:
 class ServerRule:
     """The server's part of a round. The defaults are those of FedAvg.
 
-    The state always has "model", the parameters that are broadcast and evaluated. The server sees only weighted means
-    of the clients' uploads: sum_i p_i upload_i over the cohort.
+    The state always has "model", the parameters that are broadcast and evaluated. Of the clients' uploads the server
+    gets only the weighted means sum_i p_i upload_i over the cohort.
 
-    `vectors` names the parts of the state that have the parameters' shapes and start at 0. `moments` names the running
-    means among them, which `ima.averaged` may set to 0 again. `takes_differences` says that `step` uses the mean of the
-    clients' differences; `ima.averaged` needs that.
+    `vectors` and `moments` name entries of the state that have the parameters' shapes and are 0 at first. The `moments`
+    are running means, which `ima.averaged` may set to 0 again. `takes_differences` says whether `step` uses the mean of
+    the clients' differences; with the order "before_server_step" `ima.averaged` needs such a server.
     """
 
     vectors: tuple[str, ...] = ()
@@ -217,25 +220,27 @@ class ServerRule:
         """The state before the first round.
 
         Args:
-            params: the model's, before training.
+            params: the parameters of the model before training.
         """
         return {"model": params} | {name: zeros_like(params) for name in (*self.vectors, *self.moments)}
 
     def prepared(self, state: Tree, model: Model, data: "FederatedData") -> Tree:
-        """The state with further entries whose shape depends on model or data, such as class anchors in feature space.
+        """The initial state, to which a method may add entries whose shapes depend on model or data.
+
+        Class anchors in the space of features are such an entry.
 
         Args:
-            state: the state of `initial`.
+            state: the state that `initial` returned.
             model: the model that is trained.
             data: the training data.
         """
         return state
 
     def broadcast(self, state: Tree, number: int) -> Tree:
-        """The message to every client in round `number`; it contains "model".
+        """The message to every client in round `number`; it has the entry "model".
 
         Args:
-            state: the server's.
+            state: the server's state.
             number: the round, from 0.
         """
         return state
@@ -244,9 +249,9 @@ class ServerRule:
         """The state after the round.
 
         Args:
-            state: before the round.
-            means: sum_i p_i upload_i of each upload, by name.
-            now: the number of the round, and the number of its clients.
+            state: the state before the round.
+            means: for each upload, by name, the mean sum_i p_i upload_i.
+            now: the round's number and sizes.
         """
         raise NotImplementedError
 
@@ -264,7 +269,8 @@ class Average(ServerRule):
         return state | {"model": moved(state["model"], means["difference"], self.server_rate)}
 
 
-Direction = Callable[[Tree, Tree, Round], tuple[Params, Tree]]  # (means, state, round) -> direction, state
+# (means of the uploads, state, round) -> direction, moments
+Direction = Callable[[Tree, Tree, Round], tuple[Params, Tree]]
 
 
 @dataclass(frozen=True)
@@ -273,8 +279,8 @@ class ServerOptimizer(Average):
 
     Args:
         direction: (means of the uploads, state, round) -> the direction, and the moments after the round.
-        moments: names of the entries of the state that hold moments, in the parameters' shapes, 0 at first. Clients do
-            not get them.
+        moments: names of the entries of the state that hold moments. These have the parameters' shapes, are 0 at first,
+            and are not sent to clients.
     """
 
     _: KW_ONLY
@@ -307,23 +313,25 @@ class Method:
     Args:
         name: as on the command line.
         objective: the loss that clients descend.
-        gradient: how a client computes a gradient.
+        gradient: the rule by which a client computes a gradient of its loss.
         local: a client's computations around its steps.
-        server: the server's step on the clients' updates.
-        weighting: the weights p_i of the server's means: n_i / sum n_j over the cohort, or 1 / |S|.
-        weighting_of: other weightings, by the name of an upload.
-        draws: number of uniform numbers for each step.
+        server: the server's step on the means of the clients' uploads.
+        weighting: the weights p_i of the server's means over the cohort S. "size": n_i / sum_(j in S) n_j with the
+            numbers n_i of samples; "uniform": 1 / |S|.
+        weighting_of: for uploads whose weighting is another one, the weighting by the upload's name.
+        draws: number of uniform random numbers that each step gets.
         needs: the method's requirements: "classes" (integer labels), "split" (a model with a head), "sgd" (local steps
             whose displacement is a sum of gradients).
-        further_steps: further objectives, which depend on the broadcast; on each of them the optimizer takes a further
-            step for every batch.
-        further_gradient: the gradient rule of these objectives; None: `gradient`.
-        in_turn: whether the clients of a round train one after the other, each from the server's model after the client
-            before; otherwise all train from the model at the beginning of the round.
-        personal: whether each client is evaluated with its own model (`Federation.own_models`) and the mean is
-            reported, in place of the server's model.
-        personal_outputs: (model, the server's parameters, a client's state, inputs) -> outputs: the predictions of a
-            client with a state, which are evaluated beside the server's model.
+        further_steps: the broadcast -> further objectives. For every batch the optimizer takes a further step on each
+            of them.
+        further_gradient: the gradient rule of the further objectives; None: the same rule `gradient`.
+        in_turn: whether the clients of a round train one after the other, each from the server's model after the step
+            on the previous client. Otherwise all clients train from the model at the beginning of the round.
+        personal: whether each client is evaluated with its own model (`Federation.own_models`) and the mean over
+            clients is reported. Otherwise the server's model is evaluated.
+        personal_outputs: (model, the server's parameters, a client's state, inputs) -> the predictions of a client that
+            uses its own state. They are evaluated in addition to the server's model. None: a client has no predictions
+            of its own.
         options: the options of the method with their defaults; `ntkfl.training.methods.build` sets them.
     """
 

@@ -1,4 +1,4 @@
-"""The measurements after every round, as rows of a CSV file whose headers have units."""
+"""The measurements after every round, as rows of a CSV file. The headers of its columns have units."""
 
 import csv
 import hashlib
@@ -11,25 +11,27 @@ from typing import Annotated, get_type_hints
 import numpy as np
 
 NAN = float("nan")
-ROWS = "metrics"  # name of the rows' digest in a checkpoint
+ROWS = "metrics"  # a checkpoint has the digest of the rows under this name
 
 
 @dataclass(frozen=True)
 class Row:
-    """The measurements of a round; row 0 is before training. NaN: not requested, or not defined for these data.
+    """The measurements of a round; row 0 is before training. NaN means not requested, or not defined for these data.
 
     Args:
-        round: rounds done.
+        round: number of rounds done.
         rate: the local learning rate of the round.
         test_loss: mean loss of the global model on the test samples.
         train_loss: mean loss of the global model on the training samples.
         test_accuracy: accuracy of the global model on the test samples.
         client_accuracy: mean test accuracy of the cohort's models after local training.
-        personal_accuracy: mean accuracy, over the clients that have taken part, of predictions with their own states
-            (as FedRoD's heads), on test samples weighted by the shares of a client's classes.
+        personal_accuracy: mean over the clients that have taken part so far. For each of them it is the test accuracy
+            of its predictions with its own state (as FedRoD's head). Test samples are weighted by the client's number
+            of samples of their class.
         cohort: number of clients that took part.
         local_steps: number of steps of all clients together.
-        drift: mean over the cohort of |w_i - w|^2.
+        drift: mean over the cohort of |w_i - w|^2, with the client's model w_i after local training and the broadcast
+            model w.
         seconds: duration of the round without evaluation.
     """
 
@@ -51,7 +53,7 @@ NATS, HALF_SQUARES = "nats", "half squares"
 
 
 def write_rows(path: Path, loss: str, rows: Sequence[Row]) -> None:
-    """Write a CSV file of these rows; an earlier file is replaced at once, so that the file is always complete.
+    """Write a CSV file of these rows. It replaces an earlier file in one step, so that there is always a complete file.
 
     Args:
         path: the file.
@@ -94,7 +96,7 @@ def header(loss: str) -> list[str]:
 
 
 def read_rows(path: Path, loss: str, last: int) -> list[Row]:
-    """The rows of rounds 0..last; later rows, and an incomplete last line, are left out.
+    """The rows of rounds 0..last. Later rows are left out, also if the last line is incomplete.
 
     Args:
         path: the CSV file.
@@ -102,7 +104,8 @@ def read_rows(path: Path, loss: str, last: int) -> list[Row]:
         last: round of the last row, from 0.
 
     Raises:
-        OSError: no such file. ValueError: another header, a row that is missing or not numbers.
+        OSError: no such file. ValueError: the header is another one; a row is missing, or has cells that are not
+            numbers.
     """
     if not path.is_file():
         raise FileNotFoundError(
@@ -123,7 +126,7 @@ def read_rows(path: Path, loss: str, last: int) -> list[Row]:
 
 
 def rows_digest(rows: Sequence[Row]) -> str:
-    """SHA-256 of rows in the form of the file, without the seconds, which differ between runs of the same seed.
+    """SHA-256 of rows as the file has them, but with all seconds 0. Durations differ between runs of the same seed.
 
     Args:
         rows: the rows of rounds 0, 1, ...

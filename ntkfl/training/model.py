@@ -1,4 +1,4 @@
-"""A model as pure functions of parameters, split into features and head, and the request for a model."""
+"""A model as pure functions of parameters, split into features and head; and `Request`, from which a model is built."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING
 from ntkfl.memory import TooLittleMemory, require
 from ntkfl.training.tree import Params, Tensor
 
-if TYPE_CHECKING:  # PyTorch is imported where it is used: methods name this class without PyTorch
+# PyTorch is imported only where it is used, since methods use the class Model as a type without PyTorch
+if TYPE_CHECKING:
     import torch
     from torch import nn
 
 
-DRAWN = 2  # copies of the parameters while a model is drawn
-AT_ONCE = 2**22  # numbers in the gradients that are formed together, beside the result
+DRAWN = 2  # number of copies of the parameters in memory while a model is drawn
+AT_ONCE = 2**22  # `jacobian` computes gradients of so many numbers at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """f(params, x) = head(params, features(params, x)), for one client's parameters.
+    """A model f(params, x) = head(params, features(params, x)), for one client's parameters.
 
     Args:
         name: name of the model in reports.
@@ -31,9 +32,9 @@ class Model:
         head: (params, z) -> outputs (b, C), or (b,) for one output.
         head_names: the parameters that `head` uses and `features` does not.
         remark: a sentence that reports add to the name; "" for none.
-        stacks: whether `outputs` also takes parameters with leading axes and x (..., b, d), and gives (..., b) or
-            (..., b, C). If not, torch.func maps it over clients, which for a small model costs more than the products;
-            default False.
+        stacks: whether `outputs` also takes stacked parameters, with leading axes, and x (..., b, d), and then gives
+            (..., b) or (..., b, C). Otherwise torch.func maps the model over clients; for a small model this costs more
+            than the model's matrix products. Default False.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Model:
         return sum(tensor.numel() for tensor in self.initial(0).values())
 
     def checked_outputs(self, params: Params, x: Tensor) -> Tensor:
-        """f(params, x), after checks on two samples that each row is a differentiable function of its sample.
+        """Returns f(params, x), after checks on two samples that each row is a differentiable function of its sample.
 
         Args:
             params: parameters by name.
@@ -82,7 +83,7 @@ class Model:
             x: inputs, shape (b, ...).
 
         Raises:
-            ValueError: the model looks at numbers that it computes, as `if` or `item` do.
+            ValueError: the model uses computed numbers outside tensors, as `if` or `item` do.
         """
 
         import torch
@@ -100,7 +101,7 @@ class Model:
         return {name: torch.stack([of[name] for of in gradients]) for name in own}
 
     def mappable(self, params: Params, x: Tensor) -> bool:
-        """Whether torch.func can map the model over clients with their own parameters; tried on two clients.
+        """Whether torch.func can map the model over clients with different parameters. It is tried with two clients.
 
         Args:
             params: parameters of one client.
@@ -129,7 +130,10 @@ class Model:
         return True
 
     def _refuse_numbers(self, error: RuntimeError) -> None:
-        """Raise if torch.func failed because the model looks at numbers: one sample may then affect another."""
+        """Raise if torch.func failed because the model uses computed numbers, as `if` does.
+
+        In such a model one sample may affect the outputs of another sample.
+        """
         from ntkfl.training.checked_outputs import LOOKS_AT_NUMBERS
 
         if any(words in str(error) for words in LOOKS_AT_NUMBERS):
@@ -154,8 +158,8 @@ class Model:
     def jacobian(self, params: Params, x: Tensor) -> Tensor:
         """The gradient of each output of each sample by all parameters, (b, C, P); C = 1 for outputs (b,).
 
-        The P columns are in the order of the dict, each parameter flattened. Memory: the result and the gradients of a
-        few samples.
+        The P columns have the parameters in the order of the dict, each of them flattened. Beside the result, only the
+        gradients of a few samples are in memory at a time.
 
         Args:
             params: parameters by name.
@@ -182,9 +186,10 @@ class Model:
 def from_modules(
     name: str, make: Callable[[], tuple[nn.Module, nn.Module]], dtype: torch.dtype, device: torch.device | str
 ) -> Model:
-    """A model from two modules, body and head, that `make` builds; drawn on the CPU, to be the same on every device.
+    """A model from two modules, body and head, that `make` builds.
 
-    Buffers are constants: at every seed they have the values that `make` gives at seed 0.
+    Parameters are drawn on the CPU, so that they are the same on every device. Buffers are constants: at every seed
+    they have the values that `make` gives at seed 0.
 
     Raises:
         ValueError: a module that `refuse_state` refuses, or a head without parameters.
@@ -198,7 +203,8 @@ def from_modules(
             return make()
 
     try:
-        with torch.device("meta"):  # only the modules' structure is used: this takes no memory and draws no numbers
+        # the device "meta" gives the structure of the modules without memory and without random draws
+        with torch.device("meta"):
             body, head = make()
     except (RuntimeError, TypeError) as error:
         if "verflow" not in str(error):
@@ -247,14 +253,14 @@ def require_parameters(name: str, count: int, dtype: torch.dtype, device: torch.
 
 
 def free_on(device: torch.device) -> float | None:
-    """Free bytes on a device with its own memory; None: the device uses the machine's memory."""
+    """The number of free bytes on a device with its own memory; None if the device uses the machine's memory."""
     import torch
 
     return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
 
 
 def refuse_state(name: str, module: nn.Module) -> None:
-    """Refuse parts in training mode that are pure functions only in eval mode, as batch norm and dropout.
+    """Refuse a module with a part in training mode that is a pure function only in eval mode, such as batch norm.
 
     Raises:
         ValueError: there is such a part; the message names the first.
@@ -272,7 +278,7 @@ RENEWS, RANDOM = "renews its statistics", "is random"
 
 
 def in_training(part: nn.Module) -> str | None:
-    """The reason why this part (without its own parts) is a pure function only in eval mode; None if in both."""
+    """The reason why this part, without its subparts, is a pure function only in eval mode; None if it always is."""
     from torch import nn
 
     if isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats:
@@ -285,12 +291,13 @@ def in_training(part: nn.Module) -> str | None:
 
 
 def applied(module: nn.Module, prefix: str) -> Callable[[Params, Tensor], Tensor]:
-    """(params, x) -> module(x), with the parameters named PREFIX + NAME in place of the module's own during the call.
+    """Returns the function (params, x) -> module(x), where the module computes with these params, named PREFIX + NAME.
 
-    It replaces `torch.func.functional_call`, which looks up all names in each call and so costs as much as a layer.
-    Buffers are constants, in the type of the parameters. A call that changes a buffer is refused.
+    It is used in place of `torch.func.functional_call`, which looks up all names in each call and so costs as much as a
+    layer. Buffers are constants, converted to the type of the parameters. A call that changes a buffer is refused, with
+    one exception in eval mode: see `_refuse_change`.
     """
-    # a parameter that layers share has one name
+    # a parameter that several layers share has only one name
     names = {id(own): prefix + name for name, own in chain(module.named_parameters(), module.named_buffers())}
     parameters = [
         (part._parameters, key, names[id(own)])
@@ -327,7 +334,11 @@ def applied(module: nn.Module, prefix: str) -> Callable[[Params, Tensor], Tensor
 
 
 def _refuse_change(part: nn.Module, key: str, name: str, before: Tensor, version: int) -> None:
-    """Refuse a buffer that a call has changed; a buffer that was replaced in eval mode is put back instead."""
+    """Refuse a buffer that a call has changed.
+
+    A buffer that a call in eval mode has replaced by another tensor is not refused, since the caller puts the old one
+    back.
+    """
     in_place = before._version != version
     if part.training and (in_place or (key not in part._buffers or part._buffers[key] is not before)):
         raise ValueError(f"in training mode it renews its buffer {name!r} in each call: call eval() on the module")
@@ -338,7 +349,7 @@ def _refuse_change(part: nn.Module, key: str, name: str, before: Tensor, version
 
 
 def in_type_of(like: Tensor, value: Tensor) -> Tensor:
-    """A constant for use with parameters: on their device, and, for real and complex numbers, of their precision."""
+    """The constant `value` on the device of `like`; real and complex numbers also get the precision of `like`."""
     if value.is_floating_point():
         return value.to(like.device, like.dtype)
     return value.to(like.device, like.dtype.to_complex() if value.is_complex() else value.dtype)
@@ -348,25 +359,25 @@ def in_type_of(like: Tensor, value: Tensor) -> Tensor:
 class Request:
     """A model to be built."""
 
-    spec: str  # as the user wrote it
+    spec: str  # the name and sizes as the user wrote them
     argument: str  # the part after the colon, or ""
     shape: tuple[int, ...]  # shape of one input
-    outputs: int | None  # C, or None for one output without an axis for it
+    outputs: int | None  # C; None for a single output, in the shape (b,)
     # dtype, device: those of the parameters
     dtype: torch.dtype
     device: torch.device | str
-    seed: int  # seed of fixed random parts
+    seed: int  # seed of those random parts of a model that are fixed
 
     @property
     def features(self) -> int:
-        """Numbers in one input."""
+        """The number of numbers in one input."""
         return math.prod(self.shape)
 
     def sizes(self, default: tuple[int, ...], exactly: bool = True) -> tuple[int, ...]:
-        """The positive integers of the argument, joined by "-"; `default` without an argument.
+        """The positive integers in the argument, where they are joined by "-"; `default` if there is no argument.
 
         Raises:
-            ValueError: sizes that are not positive integers, or another number of sizes.
+            ValueError: the sizes are not positive integers, or are not as many as in `default` although `exactly`.
         """
         if not self.argument:
             return default
@@ -383,7 +394,7 @@ class Request:
         return sizes
 
     def none(self) -> None:
-        """Refuse sizes, for a model that has none to choose.
+        """Refuse an argument, for a model whose sizes cannot be chosen.
 
         Raises:
             ValueError: there is an argument.
@@ -392,10 +403,10 @@ class Request:
             raise ValueError(f"the model {self.spec!r} takes no sizes; write {self.spec.partition(':')[0]!r}")
 
     def image(self, least: int = 1) -> tuple[int, int, int]:
-        """The shape of the inputs as images (channels, height, width).
+        """The shape (channels, height, width) of the inputs.
 
         Raises:
-            ValueError: the inputs are no images, or too small.
+            ValueError: the inputs are no images, or their height or width is below `least`.
         """
         if len(self.shape) != 3 or min(self.shape[1:]) < least:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Losses of a batch: cross-entropy, plain or with logits shifted by class counts; halved squares; logistic."""
+"""Losses of a batch: cross-entropy, plain or with logits shifted by class counts; halved squares; logistic loss."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,9 +20,10 @@ class CrossEntropy:
 
 @dataclass(frozen=True)
 class CalibratedCrossEntropy:
-    """Cross-entropy of f_c(x) - tau n_c^(-1/4), with n_c the client's samples of class c, over classes with n_c > 0.
+    """Cross-entropy of the logits f_c(x) - tau n_c^(-1/4), where the client has n_c samples of class c.
 
-    Source: FedLC (Zhang et al. 2022, arXiv:2209.00189), with the full softmax, as released.
+    Classes with n_c = 0 are left out. Source: FedLC (Zhang et al. 2022, arXiv:2209.00189), with the full softmax, as in
+    the released code.
     """
 
     tau: float
@@ -33,15 +34,15 @@ class CalibratedCrossEntropy:
         present = step.counts > 0
         shift = -self.tau * step.counts.clamp(min=1) ** -0.25
         logits = model.outputs(params, batch.x) + shift
-        # The lowest finite number stands for -infinity: its exponential is 0, and so is its gradient. The label's own
-        # logit is not masked, since padding may have a class that this client lacks.
+        # The lowest finite number is used for -infinity: its exponential and the gradient are 0. The label's own logit
+        # is not masked, since a sample that is padding may have a class that this client lacks.
         total = logits.where(present, finfo(logits.dtype).min).logsumexp(1)
         return batch.mean(total - logits.gather(1, batch.y[:, None])[:, 0])
 
 
 @dataclass(frozen=True)
 class BalancedCrossEntropy:
-    """Cross-entropy of f_c(x) + gamma log max(n_c, 1), with n_c the client's samples of class c.
+    """Cross-entropy of the logits f_c(x) + gamma log max(n_c, 1), where the client has n_c samples of class c.
 
     Source: balanced softmax (Ren et al. 2020, arXiv:2007.10740), as FedRoD (arXiv:2107.00778) uses it.
     """
@@ -64,12 +65,12 @@ class HalfSquares:
         return batch.mean(squares) if self.reduction == "mean" else (squares * batch.real).sum()
 
     def of_rows(self, stacked: Callable[[Params, Tensor], Tensor], params: Params, batch: Batch) -> Tensor:
-        """The losses of many clients, whose parameters and batches are rows, (rows,).
+        """The losses of many clients, (rows,). Parameters and batches have a row for each client.
 
         Args:
             stacked: outputs of the model for all rows at once.
-            params: by name, (rows, ...).
-            batch: (rows, b, ...).
+            params: the parameters by name, (rows, ...).
+            batch: the batches, (rows, b, ...).
         """
         squares = (stacked(params, batch.x) - batch.y).square().reshape(*batch.real.shape, -1).sum(2) / 2
         total = (squares * batch.real).sum(1)
@@ -83,7 +84,7 @@ class LogisticLoss:
     def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
         from torch.nn.functional import logsigmoid
 
-        # logsigmoid, since torch's softplus is linear beyond 20: its slope is off by 2e-9 there
+        # logsigmoid, since torch's softplus is exactly linear beyond 20, where its slope is wrong by 2e-9
         return -(logsigmoid(batch.y * model.outputs(params, batch.x)) * batch.real).sum()
 
 
@@ -110,13 +111,13 @@ def half_squares(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def require_cross_entropy(objective: Objective) -> None:
-    """Refuse another objective for a method that shifts logits.
+    """Refuse an objective other than cross-entropy, for a method that shifts logits.
 
     Args:
         objective: the loss that was chosen.
 
     Raises:
-        ValueError: another objective; the message names it.
+        ValueError: the objective is another one; the message names it.
     """
     if not isinstance(objective, CrossEntropy):
         raise ValueError(f"the objective is {objective}; logits are shifted in a cross-entropy only: CrossEntropy()")

@@ -1,6 +1,6 @@
-"""Local optimizers on the stacked parameters of several clients, a row for each client, in place.
+"""Local optimizers, which change the stacked parameters of several clients in place, a row for each client.
 
-If a client's step is padding, its parameters, moments and counters stay exactly the same.
+If a client has fewer steps than others, the remaining steps do not change its parameters, moments and counters at all.
 """
 
 from __future__ import annotations
@@ -14,33 +14,34 @@ from ntkfl.training.tree import Params, Tensor, Tree, one_a_row, zeros_like
 
 
 class Optimizer(Protocol):
-    """An optimizer of stacked parameters (clients, ...), step by step."""
+    """An optimizer of stacked parameters (clients, ...)."""
 
     def initial(self, params: Params) -> Tree:
-        """The state before a client's first step, rows as in `params`.
+        """The state before the clients' first step, with a row for each client.
 
         Args:
-            params: a row a client, shape (clients, ...).
+            params: the parameters by name, with a row for each client, shape (clients, ...).
         """
 
     def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
-        """Change params and state in place, in the rows where `active` (clients,) is true, or in all if it is None.
+        """Take a step: change `params` and `state` in place, in the rows of the active clients.
 
         Args:
-            params: a row a client, shape (clients, ...).
-            gradient: gradients of the same shapes.
-            state: the state of the same rows, as from `initial`.
+            params: the parameters by name, with a row for each client, shape (clients, ...).
+            gradient: the gradients, in the shapes of the parameters.
+            state: the state of the same clients, as `initial` returns it.
             rate: the step size.
-            active: whether a client's step is real; the rows of other clients stay; None: all are.
+            active: whether each client takes this step, (clients,); the rows of other clients are not changed. None:
+                all clients take it.
         """
 
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
-        """a_i, (clients,): the displacement over the rate after `steps` steps with a constant unit gradient.
+        """a_i, (clients,): the displacement by these steps along a constant gradient of length 1, divided by the rate.
 
         Args:
             steps: numbers of steps, shape (clients,).
-            pull: the rate times the strength mu of a proximal term, which draws back by this share of the
-                displacement; default 0: none.
+            pull: the rate times mu, where mu is the strength of a proximal term. In each step the term takes back this
+                share of the displacement. Default 0: no proximal term.
         """
 
 
@@ -49,10 +50,11 @@ class SGD(Optimizer):
     """v <- momentum v + g + weight_decay w; w <- w - rate v.
 
     Args:
-        clip: the largest Euclidean norm of a client's gradient; a longer gradient is shortened to it. None: no limit.
-        factors: factors on the rate of the first, second, ... step; the last factor holds for all later steps; ():
-            none. With a new state the steps are counted anew.
-        of: a factor on the steps of each named parameter; other parameters have 1.
+        clip: the largest Euclidean norm of a client's gradient; a longer gradient is shortened to this norm. None: no
+            limit.
+        factors: factors on the rate of the first, second, ... step. The last factor holds for all later steps. (): no
+            factors. Steps are counted from the beginning of the state.
+        of: factors on the steps of parameters, by name; parameters that are not named have the factor 1.
     """
 
     momentum: float = 0.0
@@ -86,7 +88,8 @@ class SGD(Optimizer):
             values, directions = list(params.values()), [gradient[name] for name in params]
             if self.momentum:
                 velocities = [state["velocity"][name] for name in params]
-                for velocity, direction in zip(velocities, directions, strict=True):  # one pass over numbers, not two
+                # takes one pass over the numbers, not two
+                for velocity, direction in zip(velocities, directions, strict=True):
                     torch.add(direction, velocity, alpha=self.momentum, out=velocity)
                 directions = velocities
             torch._foreach_sub_(values, directions, alpha=rate)
@@ -152,7 +155,7 @@ class Adam(Optimizer):
             _assign(value, value - rate * mean / (scale.sqrt() + self.epsilon), active)
 
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
-        """The number of steps, (clients,): Adam's displacement has the gradient's sign, but not its size.
+        """The number of steps, (clients,), since Adam's displacement has the sign of the gradient, but not its size.
 
         Args:
             steps: numbers of steps, shape (clients,).
@@ -172,10 +175,10 @@ def _prepared(params: Params, gradient: Params, weight_decay: float, clip: float
 
 
 def squared_norms(stacked: Params) -> Tensor:
-    """|row|^2 over all parameters together, (clients,).
+    """The squared Euclidean norm of each client's row, over all parameters together, (clients,).
 
     Args:
-        stacked: a row a client, by name.
+        stacked: tensors by name, with a row for each client.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Users' networks as models for the engine: a torch module, or a JAX function with its parameters."""
+"""Users' networks as models for the engine: torch modules, and JAX functions with their parameters."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Arrays = tuple[jax.Array, ...]
 
 
 class Call:
-    """A JAX function from arrays to a tuple of arrays, on the CPU, with its derivatives and batched forms.
+    """A JAX function from arrays to a tuple of arrays, computed on the CPU, with its derivatives and batched forms.
 
-    Derived functions are kept, so that each is compiled once for each shape.
+    Derived functions are kept, so that each of them is compiled only once for each shape.
     """
 
     def __init__(self, function: Callable[..., Arrays]) -> None:
@@ -33,20 +33,23 @@ class Call:
         self._derived: dict[Any, Call] = {}
 
     def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """The function of tensors, differentiable by torch."""
+        """The function's values at torch tensors, which torch can differentiate."""
         return _Applied.apply(self, *tensors)
 
     @cached_property
     def compiled(self) -> Callable[..., Arrays]:
-        """The function, compiled."""
+        """The compiled function."""
         return jax.jit(self.function)
 
     def mapped(self, axes: tuple[int | None, ...]) -> Call:
-        """The function mapped over a further axis, the first in every result; an axis None means a shared array."""
+        """The function mapped over a further axis of its arrays, which is the first axis of every result.
+
+        `axes` has the position of this axis in each array; an array with None has no such axis and is shared.
+        """
         return self._kept(("mapped", axes), lambda: jax.vmap(self.function, axes))
 
     def pullback(self, wanted: tuple[bool, ...]) -> Call:
-        """(arrays, cotangents) -> the gradients by the `wanted` arrays, which are real."""
+        """The function (arrays, cotangents) -> the gradients by the `wanted` arrays, which must have real numbers."""
         count = len(wanted)
 
         def back(*given: jax.Array) -> Arrays:
@@ -60,7 +63,7 @@ class Call:
         return self._kept(("pullback", wanted), lambda: back)
 
     def pushforward(self, moved: tuple[bool, ...]) -> Call:
-        """(arrays, tangents of the `moved` arrays) -> the derivatives of all results."""
+        """The function (arrays, tangents of the `moved` arrays) -> the derivatives of all results."""
         count = len(moved)
 
         def forward(*given: jax.Array) -> Arrays:
@@ -82,7 +85,10 @@ class Call:
 
 
 class _Applied(torch.autograd.Function):
-    """A `Call` in torch: each of its derivatives is another `Call`, so that derivatives may be nested."""
+    """A `Call` as a torch function.
+
+    Its derivatives are other `Call`s, so that derivatives of derivatives are possible.
+    """
 
     @staticmethod
     def forward(call: Call, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -91,8 +97,8 @@ class _Applied(torch.autograd.Function):
                 raise ValueError(f"a JAX function is run on the processor; its tensors are on {tensor.device}")
         with jax.default_device(jax.devices("cpu")[0]), jax.enable_x64(True):
             arrays = call.compiled(*(jax.dlpack.from_dlpack(tensor.detach().contiguous()) for tensor in tensors))
-        # The call waits for results and copies them: arguments share the tensors' memory, which is changed in place,
-        # and JAX may return an argument as a result.
+        # The call waits for the results and copies them, for two reasons: the arguments share memory with tensors that
+        # are later changed in place, and JAX may return an argument as a result.
         return tuple(torch.from_dlpack(array).clone() for array in jax.block_until_ready(arrays))
 
     @staticmethod
@@ -120,7 +126,7 @@ class _Applied(torch.autograd.Function):
 
 
 def _like(cotangent: jax.Array, output: jax.Array) -> Any:
-    """The cotangent as JAX needs it: arrays that are not of real numbers have a special type of cotangents."""
+    """The cotangent in the type that JAX needs. Integer arrays have a special type of cotangents."""
     real = jax.numpy.issubdtype(output.dtype, jax.numpy.inexact)
     return cotangent if real else jax.numpy.zeros(output.shape, float0)
 
@@ -130,8 +136,8 @@ def _no_tangent(array: jax.Array) -> Any:
     return jax.numpy.zeros_like(array) if real else jax.numpy.zeros(array.shape, float0)
 
 
-# For each kind of attention: whether it is on, and the function that switches it. Backends named after CUDA are used on
-# the CPU too.
+# For each fused implementation of attention: the function that tells whether it is on, and the function that switches
+# it. Those named after CUDA are used on the CPU too.
 FUSED: tuple[tuple[Callable[[], bool], Callable[[bool], Any]], ...] = (
     (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
     (torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),
@@ -141,14 +147,15 @@ FUSED: tuple[tuple[Callable[[], bool], Callable[[bool], Any]], ...] = (
 
 
 def from_module(module: nn.Module, name: str) -> Model:
-    """A torch module in float64; it is copied, and keeps its mode (`train` or `eval`).
+    """A torch module as a model in float64. The module is copied, and the copy keeps its mode (`train` or `eval`).
 
-    Seed 0 gives the module's own parameters. Another seed draws them anew by `reset_parameters` of the parts, in the
-    module's type. Parameters with `requires_grad` False, and buffers, are the same at every seed and do not enter the
-    kernel. Outputs (b, 1) count as one output, (b,).
+    Seed 0 gives the module's own parameters. Any other seed draws them anew by `reset_parameters` of the module's
+    parts, in the module's type. Parameters with `requires_grad` False, and buffers, are the same at every seed, and the
+    kernel has no derivatives by them. Outputs (b, 1) count as a single output, (b,).
 
     Raises:
-        ValueError: parameters without a shape, no parameter that can be trained, parts that `refuse_state` refuses.
+        ValueError: a parameter without a shape, numbers or a real type; no parameter that can be trained; a part that
+            `refuse_state` refuses.
     """
     kinds = ("parameter", module.named_parameters()), ("buffer", module.named_buffers())
     for kind, key, value in ((kind, key, value) for kind, entries in kinds for key, value in entries):
@@ -197,15 +204,15 @@ def from_module(module: nn.Module, name: str) -> Model:
 
     def features(params: Params, x: Tensor) -> Tensor:
         like = next(iter(params.values()))
-        with _default_dtype(like.dtype), _plain_attention():  # the default type is that of constants made in `forward`
-            # A copy, since an in-place ReLU on the inputs, or x -= 1, would change it.
+        with _default_dtype(like.dtype), _plain_attention():  # constants that `forward` makes get the default type
+            # a copy of x, since an in-place ReLU on the inputs, or x -= 1, would change x
             return call(params | {key: in_type_of(like, value) for key, value in frozen.items()}, x.clone())
 
     return Model(name, initial, features, _outputs, remark=_in_eval_mode(given))
 
 
 def _in_eval_mode(module: nn.Module) -> str:
-    """A sentence about the parts whose outputs in training mode differ from those in eval mode; "" without any."""
+    """A sentence about those parts whose outputs differ between training mode and eval mode; "" if there are none."""
     parts: dict[str | None, list[str]] = {RENEWS: [], RANDOM: []}
     for key, part in module.named_modules():
         parts.setdefault(in_training(part), []).append(f"{key!r} ({type(part).__name__})")
@@ -216,7 +223,7 @@ def _in_eval_mode(module: nn.Module) -> str:
 
 
 def _copied(module: nn.Module) -> nn.Module:
-    """A copy of a module, even if it holds tensors computed from its parameters, as the old weight_norm does."""
+    """A copy of a module, also if it stores tensors computed from its parameters, as the old weight_norm does."""
     parts = list(module.modules())
     kept = [value for part in parts for value in vars(part).values() if isinstance(value, Tensor)]
     kept += [value for part in parts for value in part._buffers.values() if value is not None]
@@ -224,10 +231,10 @@ def _copied(module: nn.Module) -> nn.Module:
 
 
 def _in_float64(module: nn.Module) -> nn.Module:
-    """The module in float64, and in float64 too the tensors that are plain attributes of its parts."""
+    """The module in float64, including tensors that are plain attributes of its parts."""
     with warnings.catch_warnings():  # torch warns of the missing .grad in a copy of a scripted module
         warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
-        module = module.double()  # keeps complex buffers complex, unlike to(torch.float64)
+        module = module.double()  # complex buffers stay complex, unlike with to(torch.float64)
     for part in module.modules():
         for key, value in vars(part).items():
             if isinstance(value, Tensor) and value.is_floating_point():
@@ -236,8 +243,8 @@ def _in_float64(module: nn.Module) -> nn.Module:
 
 
 def _derived(part: nn.Module) -> bool:
-    """Whether a weight of this part is computed from other weights, and so not drawn by `reset_parameters`."""
-    ends = ("_g", "_v", "_orig")  # suffixes by weight_norm, spectral_norm and pruning
+    """Whether a weight of this part is computed from other weights, so that `reset_parameters` does not draw it."""
+    ends = ("_g", "_v", "_orig")  # suffixes that weight_norm, spectral_norm and pruning add to names
     names = [key for key, _ in part._parameters.items()]
     return any(key.endswith(end) and key.removesuffix(end) in vars(part) for key in names for end in ends)
 
@@ -254,7 +261,7 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 @contextmanager
 def _plain_attention() -> Iterator[None]:
-    """A block with unfused attention: fused attention has no forward derivative, and rounds differently."""
+    """Switches off fused attention, which has no forward derivative and other rounding errors."""
     before = [enabled() for enabled, _ in FUSED]
     for _, enable in FUSED:
         enable(False)
@@ -266,16 +273,16 @@ def _plain_attention() -> Iterator[None]:
 
 
 def from_function(apply: Callable[[Any, Any], Any], params: Any, name: str) -> Model:
-    """A JAX function apply(params, x), with parameters in float64; JAX computes it, on the CPU.
+    """A JAX function apply(params, x) as a model, with parameters in float64. JAX computes it on the CPU.
 
-    Seed 0 gives these parameters; other seeds are refused unless `params` is a function. Parameters are named by their
-    paths in the pytree, such as "layers.0.w". Outputs (b, 1) count as one output, (b,).
+    `apply` is a pure function of parameters and inputs (b, ...), with outputs (b,) or (b, C). Outputs (b, 1) count as a
+    single output, (b,). `params` is a pytree of arrays of real numbers, or a function from a seed to such a pytree.
 
-    `apply` is pure, from parameters and inputs (b, ...) to outputs (b,) or (b, C). `params` is a pytree of arrays of
-    real numbers, or a function from a seed to such a pytree.
+    If `params` is a pytree, seed 0 gives these parameters, and other seeds are refused. Parameters are named by their
+    paths in the pytree, such as "layers.0.w".
 
     Raises:
-        ValueError: a pytree without arrays, or with an array that is not of real numbers.
+        ValueError: the pytree has no arrays, or an array whose numbers are not real.
     """
     drawn = in_float64(params) if callable(params) else None
     names, leaves, structure = _named(drawn(0) if drawn else params, name)
@@ -305,7 +312,7 @@ def from_function(apply: Callable[[Any, Any], Any], params: Any, name: str) -> M
 
 
 def _outputs(_: Params, z: Tensor) -> Tensor:
-    """Outputs in the form of labels: a single output has no axis."""
+    """The outputs in the shape of labels: (b, 1) becomes (b,)."""
     return z.squeeze(1) if isinstance(z, Tensor) and z.ndim == 2 and z.shape[1] == 1 else z
 
 

@@ -11,24 +11,24 @@ from ntkfl.extensions import require_outside
 from ntkfl.training.checkpoint import Checkpoint, load
 
 CONFIG, METRICS, CHECKPOINT, LOCK = "config.toml", "metrics.csv", "checkpoint.safetensors", ".lock"
-OUTCOME, TRAINED = "outcome.txt", "trained"  # the file that says, after the last round, whether the run has learned
+OUTCOME, TRAINED = "outcome.txt", "trained"  # after the last round this file says whether the run has learned
 MAY_CHANGE = "rounds"
 
 
 class RunFolder:
-    """The folder of a run: `metrics`, the table of the rounds; `checkpoint`, the state after the last stored round."""
+    """The folder of a run. `metrics` is the file of the measurements, `checkpoint` that of the last stored state."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.metrics, self.checkpoint = path, path / METRICS, path / CHECKPOINT
-        self._seen = self._stamp()  # stamp of the checkpoint at the start
+        self._seen = self._stamp()  # stamp of the checkpoint when this object was made
 
     def load(self) -> Checkpoint:
         """The checkpoint of the run in the folder.
 
         Raises:
-            FileNotFoundError: there is no run. ValueError: a damaged or foreign checkpoint; or the run's method or
-            model is in a file of the folder, or in a file without a full path, so that a folder from elsewhere would
-            run that file.
+            FileNotFoundError: there is no run. ValueError: the checkpoint is damaged or of another program; or the
+            run's method or model is in a file of the folder, or in a file that is given without its full path. A folder
+            that somebody else has made could otherwise have such a file executed.
         """
         if not self.checkpoint.is_file():
             raise FileNotFoundError(f"there is no run in {self.path}: it has no {CHECKPOINT}")
@@ -39,13 +39,14 @@ class RunFolder:
         return checkpoint
 
     def require_free(self, config: Mapping[str, Any]) -> None:
-        """Refuse a folder in which no new run can be begun.
+        """Refuse a folder in which a new run cannot be begun.
 
         Args:
             config: keys of a run.
 
         Raises:
-            FileExistsError: the folder holds a run, or a file with a name that a run needs. ValueError: a damaged run.
+            FileExistsError: the folder has a run, or a file with a name that a run needs. ValueError: the folder has a
+                damaged run.
         """
         if self.checkpoint.is_file():
             there = self.load()
@@ -64,7 +65,7 @@ class RunFolder:
                 raise FileExistsError(f"{self.path / name} stands already, and belongs to no run; name another folder")
 
     def lock(self) -> int:
-        """Make the folder, and lock it until the returned descriptor is closed or this process ends.
+        """Make the folder if needed, and lock it until the returned file descriptor is closed or this process ends.
 
         Raises:
             BlockingIOError: another process trains in the folder, or has trained there since this object was made.
@@ -87,7 +88,7 @@ class RunFolder:
         return descriptor
 
     def _stamp(self) -> tuple[int, ...] | None:
-        """A stamp that changes whenever a checkpoint is written."""
+        """A tuple that changes whenever a checkpoint is written; None if there is no checkpoint."""
         if not self.checkpoint.is_file():
             return None
         status = self.checkpoint.stat()
@@ -103,7 +104,7 @@ class RunFolder:
 
 
 def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
-    """The first key, other than rounds, in which two configurations differ.
+    """The first key other than "rounds" in which two configurations differ; None if there is none.
 
     Args:
         there: the configuration in the folder.
@@ -114,7 +115,7 @@ def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
 
 
 def as_toml(config: Mapping[str, Any]) -> str:
-    """The configuration as TOML; entries that are None are left out, since TOML has no None.
+    """The configuration as TOML. Entries that are None are left out, since TOML has no None.
 
     Args:
         config: keys of a run.

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 
 from ntkfl.messages import require_number, require_size
 
-#: The local learning rate of a round, by its number from 0.
+# : (number of the round, from 0) -> the local learning rate
 Schedule = Callable[[int], float]
 
 
 @dataclass(frozen=True)
 class Exponential:
-    """rate * decay^number; decay 1 is a constant rate. Both code bases of the papers have the decay .99."""
+    """rate * decay^number in round `number`. With decay 1 the rate is constant.
+
+    The code of both papers has decay .99.
+    """
 
     rate: float
     decay: float = 1.0
@@ -26,7 +29,7 @@ class Exponential:
 
 @dataclass(frozen=True)
 class Cyclic:
-    """A straight line from high to low, both included, that repeats after `period` rounds."""
+    """A straight line from `high` to `low`, both included, that repeats after `period` rounds."""
 
     high: float = 1e-2
     low: float = 5e-5
@@ -43,10 +46,11 @@ class Cyclic:
 
 @dataclass(frozen=True)
 class ReleasedCycle(Cyclic):
-    """The cycle of IMA's released code: down from high in the first half of a period, up from high in the second.
+    """The cycle of IMA's released code: the rate falls in the first half of a period and rises in the second.
 
     In round r of a period of p the rate is high - 2 r/p (high - low) in the first half and low + 2 r/p (high - low) in
-    the second, so that the rate ends near twice `high`; the paper's text has `Cyclic`.
+    the second, So in the second half the rate rises from about `high` to nearly 2 `high` - `low`. The paper's text has
+    `Cyclic`.
     """
 
     def __call__(self, number: int) -> float:
@@ -57,10 +61,10 @@ class ReleasedCycle(Cyclic):
 
 @dataclass(frozen=True)
 class Switched:
-    """One schedule before round `start`, then another schedule, which counts its rounds from there.
+    """One schedule before round `start`, then another schedule, whose round 0 is round `start`.
 
-    For IMA (its Table III) the second schedule is a constant 5e-5 or `Cyclic()`; `local_plan.FewerEpochs` lets the work
-    fall in place of the rate.
+    For IMA (its Table III) the second schedule is a constant 5e-5 or `Cyclic()`; `local_plan.FewerEpochs` reduces the
+    local passes instead of the rate.
     """
 
     before: Schedule

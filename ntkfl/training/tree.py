@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     import torch
 
-Tensor: TypeAlias = "torch.Tensor"  # a string: methods are imported without PyTorch, which only training needs
-Tree = dict[str, Any]  # values are tensors or such dicts; keys contain no "/"
+Tensor: TypeAlias = "torch.Tensor"  # a string, since methods are imported without PyTorch, which only training needs
+Tree = dict[str, Any]  # values are tensors or again such dicts; keys contain no "/"
 Params = dict[str, Tensor]
 
 
 def tree_map(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree:
-    """The tree of function(tensor, ...) for the tensors of a tree, or the matching tensors of several trees.
+    """The tree of the values of a function at the tensors of a tree, or at the matching tensors of several trees.
 
     Args:
-        function: (one tensor of each tree) -> tensor.
+        function: a function of one tensor of each tree; it returns a tensor.
         tree: the tree whose structure the result has.
-        others: trees with at least its keys.
+        others: trees that have at least the keys of `tree`.
     """
     return {
         key: tree_map(function, value, *(other[key] for other in others))
@@ -28,38 +28,38 @@ def tree_map(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree
 
 
 def zeros_like(tree: Tree) -> Tree:
-    """The tree with zeros in place of its numbers."""
+    """The tree with tensors of zeros in place of its tensors."""
     from torch import zeros_like
 
     return tree_map(zeros_like, tree)
 
 
 def row_of(tree: Tree, row: int) -> Tree:
-    """One row of every tensor."""
+    """The tree of one row of every tensor."""
     return tree_map(lambda rows: rows[row], tree)
 
 
 def stacked(trees: Sequence[Tree]) -> Tree:
-    """Trees of the same shape as one tree with a row for each; `row_of` gives a tree back."""
+    """Trees of the same shape as one tree, whose tensors have a row for each of them. `row_of` is the inverse."""
     from torch import stack
 
     return tree_map(lambda *rows: stack(rows), *trees)
 
 
 def newest_first(newest: Tree, rows: Tree) -> Tree:
-    """The rows with the row `newest` before them."""
+    """The tree with `newest` as row 0, before the other rows."""
     from torch import cat
 
     return tree_map(lambda row, others: cat([row[None], others]), newest, rows)
 
 
 def one_a_row(values: Tensor, like: Tensor) -> Tensor:
-    """Values (rows,), shaped so that they broadcast over the rows of `like`."""
+    """The values (rows,), reshaped to multiply the rows of `like`."""
     return values.reshape(-1, *(1,) * (like.ndim - 1))
 
 
 def flatten(tree: Tree, prefix: str = "") -> dict[str, Tensor]:
-    """The tensors by their paths, such as "server/model/head.weight"; empty dicts are lost."""
+    """The tensors by their paths, such as "server/model/head.weight". Empty dicts are left out."""
     flat: dict[str, Tensor] = {}
     for key, value in tree.items():
         path = f"{prefix}{key}"

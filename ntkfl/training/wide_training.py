@@ -1,4 +1,4 @@
-"""Federations of the engine that train as Algorithm 1 does: of FL-NTK's wide network, and of any other network."""
+"""Federations of the engine that train as Algorithm 1 of FL-NTK does, on FL-NTK's wide network or any other network."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from ntkfl.training.schedules import Exponential
 from ntkfl.training.tree import Params, stacked
 
 MOVED = "moved"
-AT_ONCE = 2**28  # numbers in the stacked parameters of clients that are trained together: 2 GiB
+AT_ONCE = 2**28  # largest number of parameters of all clients that are trained together: 2 GiB of float64
 
 
 def wide_federation(
@@ -59,11 +59,11 @@ def network_federation(
     participation: float = 1.0,
     optimizer: Optimizer | None = None,
 ) -> Federation:
-    """Rounds of `setup.local_steps` full-batch steps on any network, in float64.
+    """A federation whose rounds have `setup.local_steps` full-batch steps on any network, in float64.
 
-    The default method is Algorithm 1 of FL-NTK. Another method has its own server, and does not use `setup.eta_global`;
-    its objective must be for real labels, such as Algorithm 1's `HalfSquares("sum")`. An optimizer begins anew in each
-    round.
+    The default method is Algorithm 1 of FL-NTK. Another method has its own server step, and does not use
+    `setup.eta_global`. Its objective must be for real labels, such as Algorithm 1's `HalfSquares("sum")`. The
+    optimizer's state begins anew in each round.
     """
     return Federation(
         network,
@@ -78,10 +78,11 @@ def network_federation(
 
 
 def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, linearised: bool = False) -> Model:
-    """f(x) = signs . relu((U + D) x) / sqrt(m) with fixed U and signs; D, (m, d) float64, is trained from 0.
+    """The network f(x) = signs . relu((U + D) x) / sqrt(m) with fixed U and signs.
 
-    The gradient by D equals the gradient by the hidden weights, with the indicator of w.x >= 0. Training U + D itself
-    would round it to the digits of U after every step, and statements about movements measure D, of order m^(-1/2).
+    D, (m, d) float64, is trained from 0. The gradient by D equals the gradient by the hidden weights w, with the
+    indicator of w.x >= 0. If U + D itself were trained, it would be rounded to the digits of U after every step. But
+    statements about movements measure D, which is of order m^(-1/2).
 
     Source: FL-NTK, section 3 (Eq 1) and Algorithm 1.
     """
@@ -104,7 +105,7 @@ def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, l
 
 
 def displaced_networks(weights: Sequence[Weights]) -> Model:
-    """`displaced_network` of each of these weights, all of the same width, as one model with an output for each."""
+    """The `displaced_network`s of several weights of the same width, as one model with an output for each."""
     start = torch.as_tensor(np.array([own.hidden for own in weights]))
     scale = torch.as_tensor(np.array([own.signs / np.sqrt(len(own.signs)) for own in weights]))
     return Model(
@@ -116,17 +117,17 @@ def displaced_networks(weights: Sequence[Weights]) -> Model:
 
 
 def networks(weights: Weights, params: Params) -> list[TwoLayer]:
-    """The networks f(x) = v . relu(u x) of stacked parameters (rows, m, d) that started from these weights."""
+    """The networks f(x) = v . relu(u x) with hidden weights u = U + D, for every row of stacked D (rows, m, d)."""
     readout = weights.signs / np.sqrt(len(weights.signs))
     return [TwoLayer(weights.hidden + row, readout) for row in params[MOVED].cpu().numpy()]
 
 
 def side_by_side(network: Model, count: int) -> Model:
-    """Copies of a network with separate weights, as one model of outputs (b, count), or (b, count, C) for C outputs.
+    """Copies of a network with separate weights, as one model with outputs (b, count), or (b, count, C) for C outputs.
 
-    Output s depends only on the weights of copy s. If the loss is a sum over outputs, as `HalfSquares("sum")`, each
-    copy has the gradient of its own loss. So steps of sgd and weighted means train every copy as if it were alone, up
-    to rounding.
+    Output s depends only on the weights of copy s. If the loss is a sum over outputs, as `HalfSquares("sum")` is, the
+    gradient by the weights of a copy is that of its own loss. So sgd and weighted means train every copy as if it were
+    alone, up to rounding errors.
     """
 
     def together(params: Params, x: Tensor) -> Tensor:

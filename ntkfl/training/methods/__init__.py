@@ -1,7 +1,7 @@
-"""Federated methods, a file for each: a module with NAME and a function `method(objective, **options) -> Method`.
+"""Federated methods. Each module of this package has a NAME and a function `method(objective, **options) -> Method`.
 
-In place of a method's name, the path of a file of yours may be given. Installed packages announce modules as
-`ntkfl.methods`.
+In place of a method's name, the path of a file of yours may be given. Other installed packages may announce further
+modules by the entry point `ntkfl.methods`.
 """
 
 import inspect
@@ -17,7 +17,8 @@ from ntkfl.extensions import Extension, ExtensionError
 from ntkfl.messages import did_you_mean
 from ntkfl.training.method import Method, Objective
 
-CUTOFF = 0.5  # least similarity of a name that a message suggests; names of methods are short
+# a message suggests a name if its similarity is at least this; the value is low because names of methods are short
+CUTOFF = 0.5
 
 
 GROUP = "ntkfl.methods"
@@ -35,7 +36,8 @@ def module_of(method: str) -> ModuleType:
         method: a name, or the path of a file of yours.
 
     Raises:
-        ValueError: an unknown method. ExtensionError, a ValueError: the file is not there, fails, or has no method.
+        ValueError: the method is unknown. ExtensionError, a ValueError: the file does not exist, fails, or has no
+            method.
     """
     if extensions.is_file(method):
         return _checked(extensions.from_file(method), catalogue()).module
@@ -49,7 +51,7 @@ def module_of(method: str) -> ModuleType:
 
 
 def brought_by(method: str) -> Mapping[str, str] | None:
-    """The source of a method: a file with its SHA-256, or a package; None for this project's own methods.
+    """Where a method comes from: a file with its SHA-256, or another package; None for this project's own methods.
 
     Args:
         method: a name, or the path of a file of yours.
@@ -78,7 +80,7 @@ def options(method: str) -> dict[str, inspect.Parameter]:
 
 
 def with_eta_global(method: str, given: Mapping[str, Any], eta_global: float) -> dict[str, Any]:
-    """The options of a method with `Setup`'s eta_global as server_rate, which is the same step.
+    """The options of a method, with `Setup`'s eta_global as its server_rate. Both names mean the same factor.
 
     Args:
         method: a name, or the path of a file of yours.
@@ -86,7 +88,7 @@ def with_eta_global(method: str, given: Mapping[str, Any], eta_global: float) ->
         eta_global: the server's step; 1, `Setup`'s default, leaves the options unchanged.
 
     Raises:
-        ValueError: a method without a server_rate; a server_rate beside eta_global.
+        ValueError: the method has no server_rate; server_rate and eta_global are both given.
     """
     if eta_global == 1:
         return dict(given)
@@ -105,11 +107,12 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
 
     Args:
         name: the name of a method, or the path of a file.
-        objective: the loss that clients descend; default the method's own, if it has one.
+        objective: the loss that clients descend; default the method's own objective, if it has one.
         given: the method's options.
 
     Raises:
-        ValueError: an unknown method or option, a value of another type or outside its range, no objective.
+        ValueError: the method or an option is unknown; a value is of another type or outside its range; there is no
+            objective.
     """
     known, module = options(name), module_of(name)
     function, name = module.method, module.NAME
@@ -131,7 +134,7 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
     return replace(built, options={key: option.default for key, option in known.items()} | given)
 
 
-@cache  # cached: a search over steps calls this thousands of times
+@cache  # cached because a search over step sizes calls this thousands of times
 def _parameters(function: Callable[..., Method]) -> dict[str, inspect.Parameter]:
     """The parameters of a function by name, with their annotations as types."""
     types = get_type_hints(function)
@@ -146,7 +149,7 @@ def _own() -> dict[str, ModuleType]:
 
 @cache
 def _announced() -> tuple[Extension, ...]:
-    """The modules that packages announce and that are methods; other modules are left out with a warning."""
+    """The methods among the modules that packages announce. Modules that are no methods are left out with a warning."""
     return extensions.announced(
         GROUP, lambda extension, others: _checked(extension, {*_own(), *(other.module.NAME for other in others)})
     )
@@ -171,7 +174,10 @@ def _checked(extension: Extension, taken: Container[str]) -> Extension:
 
 
 def _fits(value: Any, expected: Any) -> bool:
-    """Whether the value is of that type; whole numbers count as numbers, truth values only as truth values."""
+    """Whether the value is of that type.
+
+    An int is accepted as a float, but a bool is accepted neither as int nor as float.
+    """
     if get_origin(expected) is Literal:
         return any(value == choice and type(value) is type(choice) for choice in get_args(expected))
     if get_origin(expected) in (Union, UnionType):

@@ -10,9 +10,9 @@ NAME = "cyclic"
 
 
 def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
-    """For each client of the round, in order: w <- w + server_rate * Delta_i, with Delta_i trained from the current w.
+    """For each client of the round, in order: w <- w + server_rate * Delta_i, where the client has trained from this w.
 
-    A round is a pass over its clients, which cannot train at the same time. With one client a round is FedAvg's.
+    The clients of a round cannot train at the same time. With one client a round is that of FedAvg.
 
     Args:
         objective: the loss that clients descend.
@@ -25,9 +25,11 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """r' = prod_c (I - g H E_c P E_c) r, the first client's factor rightmost.
+    """The residuals r' = prod_c (I - g H E_c P E_c) r after a round, with the first client's factor rightmost.
 
-    E_c keeps the entries of client c's samples, and P = f_K(H_D).
+    H is the Gram matrix of all samples, and H_D its blocks of samples of the same client. P = f_K(H_D) maps residuals
+    to displacements of the clients after K local steps. g is the server_rate. E_c sets the entries of samples of other
+    clients than c to 0.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
@@ -36,7 +38,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
         move = np.zeros_like(residual)
         for owned, basis in zip(blocks.clients.members, blocks.clients.vectors, strict=True):
-            some = np.array_split(owned, -(-len(owned) // TILE))  # few rows at a time, since numpy copies them
+            some = np.array_split(owned, -(-len(owned) // TILE))  # a few rows at a time, since numpy copies the rows
             met = residual[owned] - np.concatenate([blocks.gram[rows] @ move for rows in some])
             move[owned] = (basis * values[owned]) @ (basis.T @ met)
         return move, ()

@@ -15,7 +15,7 @@ def method(
 ) -> Method:
     """w <- w + server_rate m / (sqrt v + tau), with running means m of D and v of D^2, D = sum_i p_i Delta_i.
 
-    No bias correction, m = v = 0 at first. The defaults are those of the IMA paper.
+    m = v = 0 at first, and there is no bias correction. The defaults are those of the IMA paper.
 
     Args:
         objective: the loss that clients descend.
@@ -31,14 +31,17 @@ def method(
 
 
 def mean_of_squares(v: Tensor, squares: Tensor, share: float) -> Tensor:
-    """(1 - share) v + share D^2."""
+    """Returns (1 - share) v + share D^2; `squares` is D^2."""
     return (1 - share) * v + share * squares
 
 
 def adaptive(
     following: Callable[[Tensor, Tensor, float], Tensor], server_rate: float, first: float, second: float, tau: float
 ) -> ServerOptimizer:
-    """A server that keeps the moments m, "first", and v, "second"."""
+    """A server that keeps the moments m, as "first", and v, as "second".
+
+    `following` maps v, D^2 and 1 - second to the next v.
+    """
     for name, decay in (("first", first), ("second", second)):
         require_number(f"{name}, a decay of the server's,", decay, "lie in [0, 1]")
     for name, value in (("server_rate", server_rate), ("tau", tau)):

@@ -8,11 +8,13 @@ NOT_LINEAR = "its gradients are taken at a point whose distance is fixed, in the
 
 
 def method(objective: Objective, *, rho: float = 0.7, eta: float = 0.2) -> Method:
-    """Each step takes the gradient at w + rho T^2 g / |T g|; T = |w| + eta, 1 for biases; rho = 0 is FedAvg.
+    """Each step takes the gradient at w + rho T^2 g / |T g|, where g is the gradient at w. rho = 0 is FedAvg.
+
+    T is |w| + eta for each weight and 1 for each bias.
 
     Args:
         objective: the loss that clients descend.
-        rho: length of the perturbation, for weights in units of T; default 0.7.
+        rho: length of the perturbation e, measured as |e / T|; default 0.7.
         eta: added to |w|; default 0.2.
 
     Raises:

@@ -20,5 +20,11 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """r' = (I - g H blockdiag_c p_c f_K(H_cc)) r. Source: fl-ntk/X.1, with the weights p_c."""
+    """The residuals r' = (I - g H blockdiag_c p_c f_K(H_cc)) r after a round.
+
+    H is the Gram matrix of all samples, and H_cc its block of client c. f_K(H_cc) maps a client's residuals to its
+    displacement after K local steps. g is the server_rate, and p_c the client's weight.
+
+    Source: fl-ntk/X.1, with the weights p_c.
+    """
     return averaging(blocks, blocks.shares(method.weighting) * blocks.response(), method.options["server_rate"])

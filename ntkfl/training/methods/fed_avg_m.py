@@ -9,13 +9,13 @@ NAME = "fedavgm"
 
 
 def method(objective: Objective, *, momentum: float = 0.9, nesterov: bool = False, server_rate: float = 1.0) -> Method:
-    """v <- momentum v + sum_i p_i Delta_i, then w <- w + server_rate v, p_i proportional to the sample counts.
+    """v <- momentum v + sum_i p_i Delta_i, then w <- w + server_rate v. p_i is proportional to the number of samples.
 
     Args:
         objective: the clients' loss.
         momentum: momentum of the server, in [0, 1); 0 is FedAvg; default 0.9.
-        nesterov: whether w <- w + server_rate (sum_i p_i Delta_i + momentum v) instead; the clients get this
-            extrapolated w. Default False.
+        nesterov: whether the step is w <- w + server_rate (sum_i p_i Delta_i + momentum v) instead, so that the clients
+            get this extrapolated w. Default False.
         server_rate: rate of the server's step; default 1.
 
     Raises:
@@ -34,5 +34,8 @@ def method(objective: Objective, *, momentum: float = 0.9, nesterov: bool = Fals
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """FedAvg's map followed by the server's recursion. Source: docs/proofs/linear_methods.md#state-maps."""
+    """The round of the residuals and v: FedAvg's map, then the server's recursion.
+
+    Source: docs/proofs/linear_methods.md#state-maps.
+    """
     return heavy_ball(blocks, blocks.shares(method.weighting) * blocks.response(), **method.options)

@@ -21,9 +21,10 @@ NAME = "feddyn"
 def method(objective: Objective, *, alpha: float = 0.01) -> Method:
     """Clients descend F_i(w) - <g_i, w> + alpha/2 |w - w_received|^2, then g_i <- g_i - alpha Delta_i.
 
-    Server: h <- h - alpha/M sum_S Delta_i over all M clients; then w <- mean_S w_i - h / alpha is broadcast and
-    evaluated. At an exact local solution g_i = grad F_i(w_i). A small alpha does not give FedAvg: the step of the first
-    round is already (1 + |S|/M) times the mean difference, and h / alpha sums up all later differences.
+    S is the cohort and M the number of all clients. The server keeps h <- h - alpha/M sum_(i in S) Delta_i and takes w
+    <- mean_(i in S) w_i - h / alpha, which is broadcast and evaluated. If a client solves its local problem exactly,
+    g_i = grad F_i(w_i). FedDyn with a small alpha is not FedAvg: in the first round its step is (1 + |S|/M) times the
+    mean difference, and -h / alpha is a sum of the differences of all rounds.
 
     Args:
         objective: the loss that clients descend.
@@ -37,7 +38,7 @@ def method(objective: Objective, *, alpha: float = 0.01) -> Method:
 
 @dataclass(frozen=True)
 class Dual(LocalRule):
-    """A client keeps g_i, "dual", which its own rounds change, and descends with g_F - g_i + alpha (w - w_received)."""
+    """A client keeps g_i, as "dual", and descends along grad F_i - g_i + alpha (w - w_received)."""
 
     pull: float
 
@@ -57,7 +58,10 @@ class Dual(LocalRule):
 
 @dataclass(frozen=True)
 class DualMean(ServerRule):
-    """The server keeps h, "dual", the mean of g_i over all clients, sampled or not."""
+    """The server keeps h, as "dual".
+
+    It is the mean of g_i over all clients, also those that the round has not drawn.
+    """
 
     alpha: float
     vectors = ("dual",)
@@ -72,11 +76,17 @@ class DualMean(ServerRule):
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """The round on (r, gamma): the dual of client c is g_c = Phi_c^T gamma_c, and P = f_K(H_D) with the pull alpha.
+    """The round with all clients on (r, gamma), where the dual of client c is g_c = Phi_c^T gamma_c.
 
-    A client moves by delta = P (r + gamma), then gamma' = gamma - alpha delta. The server keeps h, the mean of the g_c,
-    and moves by (delta - gamma' / alpha) / N. After elimination of r, z = 1 + w is an eigenvalue where H / N + (w^2 / P
-    + alpha w) / (2 w + 1) is singular. Source: docs/proofs/linear_methods.md#state-maps.
+    r are the residuals, Phi_c the features of client c's samples, H the Gram matrix of all samples, and H_D its blocks
+    of samples of the same client. Displacements are given by coefficients of the samples. P = f_K(H_D) is the response
+    to r of K local steps with the proximal term alpha.
+
+    Clients move by delta = P (r + gamma), then gamma' = gamma - alpha delta. The server keeps h, the mean of the g_c
+    over the N clients, and moves by (delta - gamma' / alpha) / N. If r is eliminated, z = 1 + w is an eigenvalue of the
+    round exactly if H / N + (w^2 / P + alpha w) / (2 w + 1) is singular.
+
+    Source: docs/proofs/linear_methods.md#state-maps.
     """
     alpha, clients = method.local.pull, len(blocks.clients.members)
     response = blocks.response(alpha)
@@ -111,11 +121,12 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
 
 def drawn(method: Method, blocks: Blocks) -> DrawnRound:
-    """The round on (r, gamma) as in `linear`: a drawn client moves by delta, its dual by -alpha delta.
+    """The round of s drawn clients on (r, gamma), with the notation of `linear`.
 
-    On full batches delta = P (r + gamma). A unit of step along the dual lowers the residual by H_cc gamma. The server
-    moves by the mean of the s drawn clients' delta less h / alpha, with h the mean of all N duals after the round.
-    Noise xi on the mean lowers h by alpha s / N times xi, so that every later round moves by s / N times xi again.
+    A drawn client moves by delta, and its dual by -alpha delta. On full batches delta = P (r + gamma). A step of length
+    1 along the dual lowers the client's residual by H_cc gamma. The server moves by the mean of the drawn clients'
+    delta, less h / alpha, where h is the mean of all N duals after the round. Noise xi that is added to the mean lowers
+    h by alpha s / N times xi, so that every later round moves by s / N times xi again.
 
     Source: docs/proofs/random_rounds.md#clients-that-remember.
     """

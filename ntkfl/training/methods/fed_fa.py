@@ -27,23 +27,26 @@ def method(
     anchor_avg: Literal["size", "present_only"] = "size",
     released: bool = False,
 ) -> Method:
-    """From round 1 on, the objective + strength/C * sum_j |z_j - a_(y_j)|^2 / (samples of class y_j in the batch).
+    """From round 1 on, the loss is the objective + strength/C * sum_j |z_j - a_(y_j)|^2 / n_(y_j).
+
+    z_j are the features of sample j of the batch, a_c the anchor of class c of C classes, and n_c the number of samples
+    of class c in the batch.
 
     After each batch, from round `calibrate_from` on, the head takes a step of Adam on the cross-entropy of the anchors.
-    At the end of a pass over its samples (never, if rounds are shorter than a pass), a client moves the anchors of its
-    classes, a_c <- m a_c + (1 - m) mean feature. The server averages model and anchors. strength = calibration_rate = 0
-    is FedAvg.
+    At the end of a pass over its samples, a client moves the anchors of its classes: a_c <- m a_c + (1 - m) times the
+    mean feature of the class. (If rounds are shorter than a pass, anchors never move.) The server averages the models
+    and the anchors. With strength = calibration_rate = 0 this is FedAvg.
 
     Args:
         objective: the loss that clients descend.
-        strength: strength of the pull to the anchors; default 0.1.
+        strength: weight of the distance between features and anchors; default 0.1.
         anchor_momentum: m; default 0.5.
-        calibration_rate: rate of the steps of Adam; default 0.001.
-        calibrate_from: the first round with such steps, from 0; default 0.
-        anchor_avg: the clients in the mean of a class's anchor: all, or only those with samples of the class; default
-            size.
-        released: whether class means are those of the authors' code: means of batches, summed and divided by the number
-            of all batches of the pass.
+        calibration_rate: rate of the head's steps of Adam; default 0.001.
+        calibrate_from: the first round in which the head takes steps of Adam, counted from 0; default 0.
+        anchor_avg: the clients over which the anchor of a class is averaged. "size": all clients of the cohort;
+            "present_only": only clients that have samples of the class; default size.
+        released: whether the mean feature of a class is computed as in the authors' code. There the means of all
+            batches are summed and divided by the number of batches of the pass, also of batches without the class.
 
     Raises:
         ValueError: a negative strength, rate or round, or an anchor_momentum outside [0, 1].
@@ -54,7 +57,7 @@ def method(
     require_number("anchor_momentum", anchor_momentum, "lie in [0, 1]")
 
     def anchored(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
-        """The objective plus the distance of features from their class anchors, which has no gradient in the head."""
+        """The objective plus the weighted distance of features from the anchors of their classes."""
         z, anchors = model.features(params, batch.x), step.client["anchors"]
         members = _members(batch, len(anchors))
         shares = (members / members.sum(0).clamp(min=1)).sum(1)
@@ -73,7 +76,11 @@ def method(
 
 @dataclass(frozen=True)
 class MovingAnchors(LocalRule):
-    """In a round a client's state has anchors (C, k), the sums of its features over the pass, and the head's Adam."""
+    """A client's computations with anchors.
+
+    During a round its state has the anchors (C, k), the sums of features by class over the pass so far, and Adam's
+    state for the head.
+    """
 
     momentum: float
     calibration_rate: float
@@ -93,7 +100,7 @@ class MovingAnchors(LocalRule):
         if self.calibration_rate:
             params, adam = self._calibrated(model, params, step)
             client = client | {"adam": adam}
-        # Sums of the step's features, or, as released, of the batch's class means.
+        # sums of the features by class or, if `released`, sums of the batches' class means
         z, members = model.features(before, batch.x), _members(batch, len(client["anchors"]))
         divisor = members.sum(0).clamp(min=1) if self.released else 1.0
         sums, batches = client["sums"] + (members / divisor).T @ z, client["batches"] + 1
@@ -112,7 +119,10 @@ class MovingAnchors(LocalRule):
         return {"difference": end.difference, "anchors": anchors, "counted": counted}, {}
 
     def _calibrated(self, model: Model, params: Params, step: Step) -> tuple[Params, Tree]:
-        """The parameters and Adam's moments after a step of the head on the anchors, in rounds that calibrate."""
+        """The parameters and Adam's state after a step of the head on the anchors.
+
+        Before round `calibrate_from` the head is not changed.
+        """
         from torch import arange
 
         anchors = step.client["anchors"]
@@ -128,7 +138,7 @@ class MovingAnchors(LocalRule):
 
 @dataclass(frozen=True)
 class AnchorMean(Average):
-    """FedAvg, with the mean of the anchors; the anchor of a class that no client has is unchanged."""
+    """FedAvg that also averages the anchors. An anchor that no client counts in the mean is unchanged."""
 
     calibrate_from: int = 0
 
@@ -148,7 +158,10 @@ class AnchorMean(Average):
 
 
 def _first_anchors(classes: int, size: int) -> Tensor:
-    """Unit vectors of the axes, (classes, size), or Gaussian directions if axes are too few; the same in every run."""
+    """The unit vectors of the first axes, (classes, size), or random directions if there are more classes than axes.
+
+    They are the same in every run.
+    """
     import torch
 
     if classes <= size:
@@ -158,7 +171,7 @@ def _first_anchors(classes: int, size: int) -> Tensor:
 
 
 def _members(batch: Batch, classes: int) -> Tensor:
-    """1 where a real sample is of the class, (b, classes)."""
+    """A matrix (b, classes) with 1 where a sample has the class, and 0 elsewhere and for padding."""
     from torch import arange
 
     return (batch.y[:, None] == arange(classes, device=batch.y.device)) * batch.real[:, None]

@@ -20,18 +20,20 @@ def method(
     released: bool = False,
     server_rate: float = 1.0,
 ) -> Method:
-    """w <- w + server_rate mask * sum_i p_i Delta_i; the mask is 1 where A = |mean_i sign Delta_i| >= threshold.
+    """w <- w + server_rate mask * sum_i p_i Delta_i.
 
-    Elsewhere it is A (soft), or 0 (hard). The mean of signs is unweighted.
+    The mask is 1 at coordinates where A = |mean_i sign Delta_i| >= threshold. At other coordinates the mask is A (soft)
+    or 0 (hard). The mean of the signs over clients is unweighted.
 
     Args:
         objective: the loss that clients descend.
-        threshold: the agreement A from which a coordinate moves fully; above 1 no coordinate does; default 0.8.
-        mask: "soft" or "hard", the mask of coordinates below the threshold; default soft.
+        threshold: a coordinate moves fully if A is at least this; with a threshold above 1 no coordinate moves fully;
+            default 0.8.
+        mask: "soft" or "hard": how coordinates with A below the threshold are masked; default soft.
         released: whether to follow the code of the IMA paper, which is nearly FedAvg: w <- w + sum_i p_i Delta_i -
-            1e-4/|S| sum_i mask_i Delta_i, where mask_i is 1 where A > threshold and Delta_i agrees with the majority.
-            (Inside its loop over clients that code also replaces w by the sum so far, so that the result depends on
-            the clients' order; this is left out.)
+            1e-4/|S| sum_i mask_i Delta_i, with mask_i 1 at coordinates where A > threshold and Delta_i has the
+            majority's sign. (Inside its loop over clients the paper's code also replaces w by the sum so far, so that
+            its result depends on the order of the clients. This is left out here.)
         server_rate: rate of the step on the server; default 1.
 
     Raises:
@@ -56,7 +58,10 @@ def method(
 
 @dataclass(frozen=True)
 class Signs(LocalRule):
-    """A client sends Delta_i, its signs and, with `parts`, its positive part "rise" and its negative part "fall"."""
+    """A client sends Delta_i and the signs of Delta_i.
+
+    If `parts`, it also sends the positive part of Delta_i, as "rise", and the negative part, as "fall".
+    """
 
     parts: bool
 
@@ -70,7 +75,7 @@ class Signs(LocalRule):
 
 @dataclass(frozen=True)
 class Released(Average):
-    """FedAvg's step, less 1e-4 times the mean of the parts that agree with the majority."""
+    """FedAvg's step, less 1e-4 times the mean of those parts of the Delta_i whose signs agree with the majority."""
 
     threshold: float = 0.8
 
@@ -85,5 +90,8 @@ class Released(Average):
 
 
 def _surplus(signs: Tensor, now: Round) -> Tensor:
-    """How many more clients raise a coordinate than lower it, as an integer, so that rounding crosses no threshold."""
+    """For each coordinate, the number of clients that raise it less the number of clients that lower it.
+
+    The result is rounded to an integer, so that rounding errors do not decide whether A is at the threshold.
+    """
     return (signs * now.cohort).round()

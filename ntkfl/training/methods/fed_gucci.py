@@ -1,4 +1,4 @@
-"""FedGuCci: segments of low loss connect local models to the last global models received."""
+"""FedGuCci: clients also lower the loss on segments between their model and the last global models received."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +14,7 @@ NAME = "fedgucci"
 Steps = Literal["joint", "sequential"]
 Alpha = Literal["uniform", "half", "gauss2"]
 History = Literal["server", "client"]
-GAUSS2 = 0.5 - 12**-0.5, 0.5 + 12**-0.5  # nodes on [0, 1] with weights 1/2; exact for cubics
+GAUSS2 = 0.5 - 12**-0.5, 0.5 + 12**-0.5  # Gauss's two nodes on [0, 1], each of weight 1/2; exact for cubic polynomials
 
 
 def method(
@@ -27,21 +27,23 @@ def method(
     anchor_history: History = "server",
     released: bool = False,
 ) -> Method:
-    """The objective L + beta * mean over anchors a of E L(alpha w + (1 - alpha) a), with alpha uniform on [0, 1].
+    """The loss L(w) + beta * the mean over anchors a of E L(alpha w + (1 - alpha) a), with alpha uniform on [0, 1].
 
-    Anchors are the last min(t, anchors) global models received, the current one included. beta = 0 is FedAvg; with
-    sequential steps that holds only without momentum and weight decay, since each anchor takes another optimizer step.
+    Anchors are the last global models received, the current model included: as many as there were rounds, but at most
+    `anchors`. beta = 0 is FedAvg. With sequential steps this holds only without momentum and weight decay, since the
+    optimizer takes a further step for each anchor.
 
     Args:
         objective: L, the loss that clients descend.
         beta: weight of the connectivity loss; default 0.1.
-        anchors: the most global models; default 1.
-        alpha: a draw for each step and anchor, 1/2, or Gauss's two nodes. None: uniform, or half if `released`.
-        step: a step on the sum, or a step on L and then a step on each anchor's term, newest first. None: joint, or
-            sequential if `released`.
-        anchor_history: the models that the server has sent to any client, or for each client the models of its own
-            rounds; default server.
-        released: whether the defaults of alpha and step are those of the authors' code.
+        anchors: the largest number of anchors; default 1.
+        alpha: the values of alpha. "uniform": one random draw for each step and anchor; "half": 1/2; "gauss2": the mean
+            over Gauss's two nodes. None: uniform, or half if `released`.
+        step: "joint": one step on the sum; "sequential": a step on L and then a step on the term of each anchor, the
+            newest anchor first. None: joint, or sequential if `released`.
+        anchor_history: "server": the anchors are the models that the server has sent in the last rounds; "client": each
+            client has the models of its own last rounds as anchors; default server.
+        released: whether the defaults of `alpha` and `step` are those of the authors' code.
 
     Raises:
         ValueError: a negative beta, no anchor, or sequential steps if clients may have different numbers of anchors.
@@ -61,7 +63,7 @@ def method(
     terms = tuple(Segment(objective, beta, alpha, place) for place in range(anchors))
 
     def joint(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
-        """The objective and the terms of the present anchors."""
+        """The objective plus the terms of those anchors that there are so far."""
         loss = objective(model, params, batch, step)
         for term in terms[: _count(_holder(step))]:
             loss = loss + term(model, params, batch, step)
@@ -79,7 +81,10 @@ def method(
 
 @dataclass(frozen=True)
 class Segment:
-    """One anchor's share of the connectivity loss, beta/|W| E L(alpha w + (1 - alpha) a); `place` 0 is the newest."""
+    """The term of one anchor, beta/count E L(alpha w + (1 - alpha) a), with the number `count` of anchors.
+
+    The anchor at `place` 0 is the newest.
+    """
 
     objective: Objective
     beta: float
@@ -106,7 +111,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class RecentModels(Average):
-    """FedAvg's server, which keeps the models that it has sent, newest first, and sends them with the current model."""
+    """FedAvg's server that also keeps the last models that it has sent, newest first, and sends them as anchors."""
 
     anchors: int = 1
 
@@ -126,7 +131,7 @@ class RecentModels(Average):
 
 @dataclass(frozen=True)
 class OwnAnchors(LocalRule):
-    """A client keeps the models that it has received, newest first; the first `held` rows are used."""
+    """A client keeps the models that it has received, newest first. Only the first rows are models, "held" of them."""
 
     anchors: int
 
@@ -141,7 +146,7 @@ class OwnAnchors(LocalRule):
 
 @dataclass(frozen=True, eq=False)
 class Anchored(Unmoved):
-    """A server that sends one anchor, and whose state never changes."""
+    """A server whose state never changes and that sends one given anchor."""
 
     anchor: Params
 
@@ -150,10 +155,10 @@ class Anchored(Unmoved):
 
 
 def _holder(step: Step) -> Tree:
-    """The state that holds the anchors: the client's or the broadcast."""
+    """The dict that has the anchors: the client's state or the broadcast."""
     return step.client if "anchors" in step.client else step.broadcast
 
 
 def _count(holder: Tree) -> int:
-    """Number of rows of anchors."""
+    """The number of rows of the anchors."""
     return len(next(iter(holder["anchors"].values())))

@@ -1,4 +1,4 @@
-"""FedGuCci+: FedGuCci with FedLC's calibrated cross-entropy in both of its terms, and sharpness-aware steps."""
+"""FedGuCci+: FedGuCci with sharpness-aware steps and with FedLC's calibrated cross-entropy in both of its terms."""
 
 from dataclasses import replace
 
@@ -24,25 +24,28 @@ def method(
     tau: float = 0.1,
     rho: float = 0.05,
 ) -> Method:
-    """FedGuCci with a sharpness-aware step on the whole objective; alpha is the same at w and at w + e.
+    """FedGuCci with sharpness-aware steps on the whole objective.
 
-    The two ablations are rho = 0, only calibration, and tau = 0, only sharpness. Each of several sequential steps is
-    sharpness-aware by itself. With `released` the gradient of an anchor's term is not cleared between the two passes,
-    as in the authors' code: the gradient at w is added to the gradient at w + e, which acts about like twice this beta.
+    A sharpness-aware step takes the gradient at w + e, with a perturbation e along the gradient at w. alpha is the same
+    at both points. The two ablations are rho = 0, which leaves only the calibration, and tau = 0, which leaves only the
+    sharpness-aware steps. If steps are sequential, each of them is sharpness-aware by itself. With `released`, as in
+    the authors' code, the gradient of an anchor's term is not cleared between the two passes: the gradient at w is
+    added to the gradient at w + e. This has about the effect of twice the beta.
 
     Args:
         objective: cross-entropy.
-        beta: weight of the connectivity loss, as FedGuCci's; default 0.1.
-        anchors: the most global models, as FedGuCci's; default 1.
-        alpha: how alpha is drawn, as FedGuCci's.
-        step: one step on the sum or one on each term, as FedGuCci's.
+        beta: weight of the connectivity loss, as in FedGuCci; default 0.1.
+        anchors: the largest number of anchors, as in FedGuCci; default 1.
+        alpha: how alpha is drawn, as in FedGuCci.
+        step: one step on the sum or a step on each term, as in FedGuCci.
         anchor_history: the models that are anchors, as in FedGuCci; default server.
-        released: whether the defaults of alpha and step are those of the authors' code.
+        released: whether the defaults of `alpha` and `step`, and the uncleared gradient, are those of the authors'
+            code.
         tau: strength of the calibration; default 0.1.
         rho: length of the perturbation, a Euclidean norm; default 0.05.
 
     Raises:
-        ValueError: an objective other than cross-entropy, a negative tau or rho, and FedGuCci's.
+        ValueError: an objective other than cross-entropy, a negative tau or rho, and as FedGuCci.
     """
     connected = fed_gucci.method(
         calibrated(objective, tau),

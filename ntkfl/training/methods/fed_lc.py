@@ -8,7 +8,10 @@ NOT_LINEAR = "its loss is a cross-entropy of shifted outputs"
 
 
 def method(objective: Objective, *, tau: float = 0.1) -> Method:
-    """Logits f_c - tau n_c^(-1/4) in place of f_c, without the classes that the client lacks; tau = 0 is FedAvg.
+    """FedAvg on the cross-entropy of the logits f_c - tau n_c^(-1/4), where the client has n_c samples of class c.
+
+    Classes of which the client has no sample are left out of the softmax. With tau = 0 the loss is the plain
+    cross-entropy over all classes, as in FedAvg.
 
     Args:
         objective: the loss that clients descend.

@@ -13,10 +13,11 @@ NAME = "fednova"
 
 
 def method(objective: Objective, *, mu: float = 0.0) -> Method:
-    """w <- w + (sum_i p_i a_i) sum_i p_i Delta_i / a_i; mu as in FedProx.
+    """w <- w + (sum_i p_i a_i) sum_i p_i Delta_i / a_i, with the proximal term of FedProx.
 
-    a_i is the displacement over the rate that a constant unit gradient would have caused: the number of steps for plain
-    SGD, more with momentum, less with mu. It does not cover momenta that are kept from round to round.
+    a_i is the length of the displacement that a constant gradient of length 1 would have caused, divided by the rate.
+    For plain SGD it is the number of steps; with momentum it is larger, with mu it is smaller. It does not take into
+    account momenta that are kept from round to round.
 
     Args:
         objective: the loss that clients descend.
@@ -30,7 +31,10 @@ def method(objective: Objective, *, mu: float = 0.0) -> Method:
 
 @dataclass(frozen=True)
 class Normalised(Proximal):
-    """A client sends Delta_i / a_i, "direction", and a_i, "coefficient"; without steps it sends zeros."""
+    """A client sends Delta_i / a_i, as "direction", and a_i, as "coefficient".
+
+    A client that took no step sends zeros.
+    """
 
     def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
         divisor = end.coefficient.where(end.coefficient > 0, 1)
@@ -39,7 +43,7 @@ class Normalised(Proximal):
 
 
 class EffectiveSteps(ServerRule):
-    """The server goes the mean number of steps in the mean direction."""
+    """The server adds the mean of the a_i times the mean direction."""
 
     takes_differences = False
 
@@ -49,7 +53,9 @@ class EffectiveSteps(ServerRule):
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """FedProx's map at server rate 1, with E[(sum_d p_d a_d) p_c] / a_c, a mean over draws of clients, in place of p_c.
+    """FedProx's map at server rate 1, with E[(sum_d p_d a_d) p_c] / a_c in place of the client's weight p_c.
+
+    The mean E is taken over the draws of clients.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """

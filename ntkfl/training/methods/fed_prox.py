@@ -39,7 +39,9 @@ class Proximal(LocalRule):
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """FedAvg's map with f(q) = eta_l sum_{k<K} (1 - eta_l (q + mu))^k.
+    """FedAvg's map, with the proximal term in the clients' response f(q) = eta_l sum_{k<K} (1 - eta_l (q + mu))^k.
+
+    eta_l is the local step, K the number of local steps, and q an eigenvalue of the client's Gram matrix.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """

@@ -1,4 +1,4 @@
-"""FedRoD (Chen & Chao 2022): a balanced loss trains body and shared head; a personal head stays with each client."""
+"""FedRoD (Chen & Chao 2022): a balanced loss trains body and shared head, and each client keeps a personal head."""
 
 from ntkfl.training.method import Batch, LocalRule, Method, Objective, Step, moved, plain_gradient
 from ntkfl.training.model import Model
@@ -10,7 +10,9 @@ NOT_LINEAR = "its loss is a cross-entropy, of two heads"
 
 
 def method(objective: Objective, *, gamma: float = 1.0) -> Method:
-    """FedAvg of body and shared head on the cross-entropy of logits + gamma log n_c, and personal heads.
+    """FedAvg of body and shared head on the cross-entropy of f_c + gamma log n_c, and a personal head for each client.
+
+    f_c is the logit of class c, and n_c the client's number of samples of class c.
 
     A run reports the shared model and, where clients are evaluated, the clients' own predictions.
 
@@ -32,10 +34,10 @@ def method(objective: Objective, *, gamma: float = 1.0) -> Method:
 
 
 class PersonalHead(LocalRule):
-    """A head that a client keeps: at first the shared head; after each batch it takes a plain gradient step.
+    """A head that a client keeps. At first it is the shared head; after each batch it takes a plain gradient step.
 
-    Its logits are added to the shared logits, and only this head descends the cross-entropy of the sum: features and
-    shared logits are those before the batch's step, as in the authors' code.
+    The step lowers the cross-entropy of the personal logits plus the shared logits, and changes only the personal head.
+    As in the authors' code, the features and the shared logits are those before the shared model's step on the batch.
     """
 
     def initial(self, model: Model, broadcast: Tree) -> Tree:
@@ -51,6 +53,6 @@ class PersonalHead(LocalRule):
 
 
 def personal_outputs(model: Model, params: Params, head: Params, x: Tensor) -> Tensor:
-    """A client's logits (b, C) in tests: the shared head's logits plus those of `head`, the client's own."""
+    """The logits (b, C) with which a client is evaluated: those of the shared head plus those of its own head."""
     z = model.features(params, x)
     return model.head(params, z) + model.head(params | head, z)

@@ -7,22 +7,23 @@ from ntkfl.messages import require_number
 from ntkfl.training.method import Loss, Method, Objective, moved, plain_gradient
 from ntkfl.training.tree import Params, Tensor, leaves, tree_map
 
-SMALLEST_NORM = 1e-16  # for a smaller gradient norm the perturbation shrinks with the gradient, to 0 at 0
+SMALLEST_NORM = 1e-16  # if the gradient's norm is smaller, the perturbation is proportional to the gradient
 
 
 @dataclass(frozen=True)
 class SharpnessAware:
-    """The gradient at w + e, e = rho T^2 g / |T g|, with the gradient g at w and the norm over all parameters.
+    """The gradient at w + e with e = rho T^2 g / |T g|, where g is the gradient at w. The norm is over all parameters.
 
     T is 1 (SAM) or, if `eta` is given, |w| + eta for weights and 1 for biases (ASAM). Weight decay and momentum are
-    applied afterwards, in the step from w. A zero gradient gives e = 0. The value returned is the loss at w.
-    `uncleared`: the gradient at w is added to the gradient at w + e, as in code that does not clear it between the two
-    passes.
+    applied later, in the step from w. If g is 0, e is 0. The returned value of the loss is the loss at w. If
+    `uncleared`, the gradient at w is added to the gradient at w + e, as in code that does not clear gradients between
+    the two passes.
 
     Raises:
         ValueError: a negative rho, or a negative eta.
 
-    Source: SAM, Foret et al. 2021; ASAM, Kwon et al. 2021; in federated learning, Caldarola et al. and Qu et al. 2022.
+    Source: SAM: Foret et al. 2021. ASAM: Kwon et al. 2021. In federated learning: Caldarola et al. 2022 and Qu et al.
+    2022.
     """
 
     rho: float
@@ -40,7 +41,7 @@ class SharpnessAware:
         return moved(there, gradient) if self.uncleared else there, value
 
     def perturbation(self, gradient: Params, params: Params) -> Params:
-        """e, with |e / T| = rho; for SAM this is the Euclidean norm of e."""
+        """The perturbation e, with |e / T| = rho; for SAM, where T = 1, its Euclidean norm is rho."""
         from torch import stack
 
         sizes = {name: self._size(name, value) for name, value in params.items()}
@@ -59,7 +60,7 @@ NOT_LINEAR = "its gradients are taken at a point whose distance is fixed, in the
 
 
 def method(objective: Objective, *, rho: float = 0.05) -> Method:
-    """Each step takes the gradient at w + rho g / |g|; rho = 0 is FedAvg.
+    """Each step takes the gradient at w + rho g / |g|, where g is the gradient at w. rho = 0 is FedAvg.
 
     Args:
         objective: the loss that clients descend.

@@ -11,7 +11,9 @@ NOT_LINEAR = "its server divides by roots of squares, coordinate by coordinate"
 def method(
     objective: Objective, *, server_rate: float = 0.01, first: float = 0.9, second: float = 0.99, tau: float = 1e-3
 ) -> Method:
-    """FedAdam with v <- v - (1 - second) D^2 sign(v - D^2); its options and errors are FedAdam's.
+    """FedAdam with v <- v - (1 - second) D^2 sign(v - D^2), where D = sum_i p_i Delta_i.
+
+    It raises the errors of FedAdam.
 
     Args:
         objective: the loss that clients descend.
@@ -24,5 +26,5 @@ def method(
 
 
 def towards_squares(v: Tensor, squares: Tensor, share: float) -> Tensor:
-    """v - share D^2 sign(v - D^2)."""
+    """Returns v - share D^2 sign(v - D^2); `squares` is D^2."""
     return v - share * squares * (v - squares).sign()

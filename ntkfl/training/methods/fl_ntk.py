@@ -1,4 +1,4 @@
-"""Algorithm 1 of FL-NTK: full-batch local steps on the sum of squares; the server's mean is unweighted."""
+"""Algorithm 1 of FL-NTK: full-batch local steps on the sum of squares, and an unweighted mean at the server."""
 
 from ntkfl.limit.linear_round import Blocks, LinearRound, averaging
 from ntkfl.training.method import Average, Method, Objective
@@ -8,10 +8,10 @@ NAME = "fl-ntk"
 
 
 def method(objective: Objective | None = None, *, server_rate: float = 1.0) -> Method:
-    """u <- u + eta_global / N sum_c Delta_c, whatever the clients' sizes; the loss is |f - y|^2 / 2 summed.
+    """u <- u + eta_global / N sum_c Delta_c over N clients, whose weights are equal whatever their numbers of samples.
 
     Args:
-        objective: the loss that clients descend; default: half the squares, summed.
+        objective: the loss that clients descend; default: |f - y|^2 / 2, summed over the samples.
         server_rate: eta_global, positive, default 1.
 
     Raises:
@@ -23,5 +23,11 @@ def method(objective: Objective | None = None, *, server_rate: float = 1.0) -> M
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """r' = (I - (g/N) H P) r, P = f_K(H_D). Source: fl-ntk/X.1."""
+    """The residuals r' = (I - (g/N) H P) r after a round.
+
+    H is the Gram matrix of all samples, and H_D its blocks of samples of the same client. P = f_K(H_D) maps residuals
+    to displacements of the clients after K local steps. g is the server_rate, and N the number of clients.
+
+    Source: fl-ntk/X.1.
+    """
     return averaging(blocks, blocks.shares(method.weighting) * blocks.response(), method.options["server_rate"])

@@ -1,4 +1,4 @@
-"""Local: every client trains alone, from the common initial model, and nothing is sent."""
+"""Local: every client trains alone from the common initial model, and nothing is sent to the server."""
 
 from ntkfl.training.method import Finish, LocalRule, Method, Objective, Round, ServerRule
 from ntkfl.training.model import Model
@@ -9,9 +9,10 @@ NOT_LINEAR = "its server's model never moves"
 
 
 def method(objective: Objective) -> Method:
-    """Clients continue from their own models, which are evaluated (`Federation.own_models`); the mean is reported.
+    """In each round clients continue from their own models. These are evaluated, and the mean over clients is reported.
 
-    The server's model stays the initial one; the mean of the clients' models is not used.
+    `Federation.own_models` gives the clients' models. The server's model stays the initial model; the clients' models
+    are never averaged.
 
     Args:
         objective: the loss that clients descend.
@@ -20,7 +21,7 @@ def method(objective: Objective) -> Method:
 
 
 class Alone(LocalRule):
-    """A client keeps its own model, "model"."""
+    """A client keeps its own model, as "model"."""
 
     def initial(self, model: Model, broadcast: Tree) -> Tree:
         return {"model": broadcast["model"]}

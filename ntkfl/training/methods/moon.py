@@ -1,4 +1,4 @@
-"""MOON (Li, He, Song 2021): local features are drawn to the global model's, and away from the client's earlier ones."""
+"""MOON (Li, He, Song 2021): features are drawn to the global model's and away from the client's earlier features."""
 
 from dataclasses import dataclass, replace
 
@@ -12,18 +12,19 @@ NOT_LINEAR = "its loss compares directions of features"
 
 
 def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, released: bool = False) -> Method:
-    """The objective + mu * mean of -log(e^(s/T) / (e^(s/T) + e^(p/T))), s and p cosines of features.
+    """The loss is the objective + mu * mean of -log(e^(s/T) / (e^(s/T) + e^(p/T))) with cosine similarities s and p.
 
-    s compares with the model received, p with this client's model at the end of its last participation. In its first
-    participation the two are the same model, so that this is FedAvg. Features are the inputs of the model's head:
-    a projection before the head is part of the model.
+    s compares a sample's features with its features under the model received, and p with those under this client's
+    model at the end of its last participation. In a client's first participation the two models are the same, so that
+    its steps are those of FedAvg. Features are the inputs of the model's head. If there is a projection before the
+    head, it is part of the model.
 
     Args:
         objective: the loss that clients descend.
-        mu: weight of the comparison; default 1.
+        mu: weight of the second term; default 1.
         temperature: T; default 0.5.
-        released: whether the comparison is that of FedGuCci's code, which never renews the previous model (its mu and T
-            are 1).
+        released: whether p is that of FedGuCci's code, where the previous model is never renewed. (mu and T are 1 in
+            that code, but this option does not set them.)
 
     Raises:
         ValueError: a negative mu, or a temperature that is not positive.
@@ -34,7 +35,7 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
     def contrasted(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
         from torch.nn.functional import cosine_similarity, logsigmoid
 
-        z = model.features(params, batch.x)  # computed once, for the objective and the comparison
+        z = model.features(params, batch.x)  # computed once, for both terms
 
         def similarity(other: Params) -> Tensor:
             return cosine_similarity(z.flatten(1), model.features(other, batch.x).flatten(1), dim=1)
@@ -48,7 +49,7 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
 
 @dataclass(frozen=True)
 class PreviousModel(LocalRule):
-    """A client keeps its model at the end of its round."""
+    """A client keeps its model at the end of its last round; unless `renewed`, it keeps the first model received."""
 
     renewed: bool = True
 

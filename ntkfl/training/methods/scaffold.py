@@ -16,20 +16,22 @@ from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 
 NAME = "scaffold"
-LARGEST_DIVISOR = 2.0**100  # outputs are divided by g k only if it is between 1 / LARGEST_DIVISOR and LARGEST_DIVISOR
+# the move of a round is divided by g k only if g k is between 1 / LARGEST_DIVISOR and LARGEST_DIVISOR
+LARGEST_DIVISOR = 2.0**100
 
 
 def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_rate: float = 1.0) -> Method:
-    """Clients descend with g_i - c_i + c; the server keeps c, the mean of all clients' c_i.
+    """Clients descend along g_i - c_i + c with their gradients g_i. The server keeps c, the mean of all clients' c_i.
 
-    Option I: c_i <- grad F_i at the model received, which takes another pass over the client's samples. Option II: c_i
-    <- c_i - c - Delta_i / (a_i rate), where a_i is the number of steps taken; with momentum, a_i is the displacement
-    that a constant unit gradient would have caused, so that c_i is a mean of gradients. Hence the method needs sgd, and
-    does not cover momenta that are kept from round to round.
+    Option I: c_i <- grad F_i at the model received, which takes a further pass over the client's samples. Option II:
+    c_i <- c_i - c - Delta_i / (a_i rate), where a_i is the number of steps taken. With momentum, a_i is the length of
+    the displacement that a constant gradient of length 1 would have caused, divided by the rate, so that c_i is a
+    weighted mean of gradients. Hence option II needs sgd, and it does not take into account momenta that are kept from
+    round to round.
 
     Args:
         objective: the loss that clients descend.
-        option: how a client's variate c_i is computed; default II.
+        option: how a client's control variate c_i is computed; default II.
         server_rate: rate of the step on the server; default 1.
 
     Raises:
@@ -42,7 +44,7 @@ def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_ra
 
 @dataclass(frozen=True)
 class ControlVariates(LocalRule):
-    """A client keeps c_i, "control"; without a full gradient it follows option II."""
+    """A client keeps c_i, as "control". It follows option I if it needs the full gradient, else option II."""
 
     needs_full_gradient: bool = False
 
@@ -63,7 +65,7 @@ class ControlVariates(LocalRule):
 
 @dataclass(frozen=True)
 class Controlled(Average):
-    """FedAvg's step; c <- c + |S|/M times the mean change of the c_i."""
+    """FedAvg's step, and c <- c + |S|/M times the cohort's mean change of c_i, with cohort S and M clients in all."""
 
     vectors = ("control",)
 
@@ -73,7 +75,7 @@ class Controlled(Average):
 
 
 def _mean_gradient(own: Params, broadcast: Tree, end: Finish) -> Params:
-    """c_i - c - Delta_i / (a_i rate), the mean of the steps' gradients; c_i if there was no step."""
+    """Returns c_i - c - Delta_i / (a_i rate), the mean of the steps' gradients, or c_i if there was no step."""
     length = end.coefficient * end.rate
     taken = length > 0
     share = 1 / length.where(taken, 1)
@@ -83,14 +85,21 @@ def _mean_gradient(own: Params, broadcast: Tree, end: Finish) -> Params:
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """The round on (r, beta): the control of client c is c_c = -Phi_c^T beta_c, the mean gradient over its steps.
+    """The round with all clients on (r, beta), where the control variate of client c is c_c = -Phi_c^T beta_c.
 
-    Let k_c be the length of the client's steps, p = f(H_D) and G the response to a drift. A step starts from the
-    residual that the earlier steps and the drift e = H beta / N - H_D beta leave, so that beta' = (p r - G e) / k; with
-    option I beta' = r. The server moves by g/N times the sum of p r - G e and of the controls' part of the moves. Over
-    the clients this part sums to (mean_c k_c - k) beta, which is 0 if all clients take the same steps. With option II
-    and equal steps, r' = r - (g k / N) H beta'. After elimination of r, z = 1 + w is an eigenvalue where H / N + w (k w
-    + p) / (g k p + (g k p + G) w) is singular.
+    r are the residuals, Phi_c the features of client c's samples, H the Gram matrix of all samples, and H_D its blocks
+    of samples of the same client. N is the number of clients, g the server_rate, and k_c the summed length of client
+    c's steps; k has k_c for every sample of client c. Displacements are given by coefficients of the samples. p =
+    f(H_D) is the response of the local steps to r.
+
+    The control variates add a drift to each step: a step of length 1 along them lowers the residuals by e = H beta / N
+    - H_D beta, and G is the response to e. A step starts from the residual that the earlier steps and the drift leave.
+    So beta' = (p r - G e) / k with option II, and beta' = r with option I.
+
+    The server moves by g/N times the sum of p r - G e and of what the control variates add. Over the clients this adds
+    up to (mean_c k_c - k) beta, which is 0 if all clients take the same steps. With option II and equal steps, r' = r -
+    (g k / N) H beta'. If r is eliminated, z = 1 + w is an eigenvalue of the round exactly if H / N + w (k w + p) / (g k
+    p + (g k p + G) w) is singular.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
@@ -118,7 +127,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     walked = float(mean_length)
 
     def again(residual: Vectors, memory: Memory, image: Vectors) -> tuple[Vectors, Memory]:
-        return taken(residual, memory, image / (server_rate * walked))  # the last move was g k / N times beta
+        # the move of the round before was g k / N times beta
+        return taken(residual, memory, image / (server_rate * walked))
 
     part = 1 / (pull + later) if (pull + later).min() > 0 else np.full(len(pull), np.inf)
 
@@ -135,7 +145,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         errors: LocalErrors, residual: Vectors, memory: Vectors, move: Vectors, after: Vectors
     ) -> tuple[float, float]:
         largest, old = float(later.max()), float(np.linalg.norm(memory))
-        drift = (errors.size / clients + float(values.max()) + errors.blocks) * old  # bounds the norm of the drift
+        # an upper bound of the norm of the drift
+        drift = (errors.size / clients + float(values.max()) + errors.blocks) * old
         met = errors.response * float(np.linalg.norm(residual))
         met += (errors.blocks * walked**3 / 4 + (errors.rounded + 12 * UNIT) * largest) * drift
         met += largest * (errors.product / clients + errors.blocks + errors.rounded * float(values.max())) * old
@@ -147,15 +158,18 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     feedback = Feedback(outer, 1 / clients, response, wobble, slips, **motion)
     spared = (
         again if 1 / LARGEST_DIVISOR < server_rate * walked < LARGEST_DIVISOR else None
-    )  # in this range the quotient is exact enough
+    )  # in this range the rounding of the quotient is small enough
     return LinearRound(step, 1, outer=outer, feedback=feedback, again=spared)
 
 
 def drawn(method: Method, blocks: Blocks) -> DrawnRound:
-    """The round on (r, beta) as in `linear`; in every round the server's variate is the mean of all clients' variates.
+    """The round of s drawn clients on (r, beta), with the notation of `linear`.
 
-    A drawn client moves by p r - G e on its own samples, and by its length k times (beta / N less its own beta). If s
-    clients are drawn, the server takes g / s times the sum. Source: docs/proofs/random_rounds.md#clients-that-remember.
+    In every round the server's variate is the mean of all clients' variates. A drawn client moves by p r - G e on its
+    own samples. Its control variates add k times (beta / N less its own part of beta). The server moves by g / s times
+    the sum over the drawn clients.
+
+    Source: docs/proofs/random_rounds.md#clients-that-remember.
     """
     n, length, owner = len(blocks.gram), blocks.lengths(), blocks.owner
     clients, cohort = len(blocks.clients.members), blocks.cohort or len(blocks.clients.members)

@@ -1,6 +1,6 @@
-"""Models by name, a file for each family: a module with MODELS, which maps names to builders (`Request` -> `Model`).
+"""Models by name. Each module has a family of models; its dict MODELS maps names to builders (`Request` -> `Model`).
 
-In place of a model's name, the path of a file of yours with one model may be given.
+In place of a model's name, you may give the path of a file of your own that has one model.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ Builder = Callable[[Request], Model]
 
 @cache
 def catalogue() -> dict[str, Builder]:
-    """The builder of every name, in the order of the names."""
+    """The builder of every model by its name, in alphabetical order."""
     families = modules_of(__name__)
     builders = {name: builder for family in families for name, builder in getattr(family, "MODELS", {}).items()}
     return dict(sorted(builders.items()))
@@ -32,18 +32,19 @@ def build(
     device: torch.device | str = "cpu",
     seed: int = 0,
 ) -> Model:
-    """The model of this name for these data: it has C outputs for C classes, or as many outputs as labels.
+    """The model of this name for these data. It has C outputs for C classes, or one output for each label of a sample.
 
     Args:
         spec: "NAME" or "NAME:SIZES", such as "mlp:64-64", "simple-cnn", "two-layer:512", "resnet20-gn"; NAME may be the
             path of a file of yours.
-        data: the data, for its inputs and classes.
+        data: the data, which give the shape of the inputs and the number of outputs.
         dtype: torch's type of the parameters, default float64.
         device: torch's, default the CPU.
         seed: the seed of fixed random parts (the signs of "ntk:WIDTH"); default 0.
 
     Raises:
-        ValueError: an unknown name (with the nearest one), sizes that are not understood, inputs that do not fit.
+        ValueError: an unknown name (the message has the nearest one), sizes that are not understood, inputs that the
+            model cannot take.
     """
     name, _, argument = spec.partition(":")
     builder = _of_file(name) if is_file(name) else catalogue().get(name)
@@ -68,7 +69,7 @@ def brought_by(spec: str) -> Mapping[str, str] | None:
 
 
 def _of_file(name: str) -> Builder:
-    """The one model of a user's file."""
+    """The builder of the one model in a user's file."""
     models = getattr(from_file(name).module, "MODELS", None)
     if not isinstance(models, dict) or len(models) != 1 or not all(map(callable, models.values())):
         raise ExtensionError(f"{name} must have MODELS, a dict of one name and its builder; it has {models!r}")

@@ -1,7 +1,7 @@
 """The small convolutional networks of FedGuCci (SimpleCNN) and of IMA (Table IV).
 
-In the papers the ReLU comes before the pooling, here the pooling comes first: outputs and gradients are the same to the
-bit, and the ReLU has a quarter of the work.
+In the papers the ReLU comes before the pooling; here the pooling comes first. Outputs and gradients are the same to the
+bit, and the ReLU is applied to a quarter of the numbers.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from ntkfl.training.models.layers import convolution, dense, flat_length, readou
 
 
 def simple_cnn(request: Request) -> Model:
-    """SimpleCNN: 122,570 parameters on 3 x 32 x 32 with ten classes.
+    """SimpleCNN, which has 122,570 parameters on images of 3 x 32 x 32 in ten classes.
 
-    Source: FedGuCci, appendix A.3, whose "(6444, 64)" is 64 * 4 * 4 = 1024 inputs.
+    Source: FedGuCci, appendix A.3. The layer that is printed there as "(6444, 64)" has 64 * 4 * 4 = 1024 inputs.
     """
 
     def convolutions(channels: int) -> nn.Sequential:
@@ -29,10 +29,11 @@ def simple_cnn(request: Request) -> Model:
 
 
 def ima_cnn(request: Request) -> Model:
-    """IMA's CNN: 32 filters for grey images (274,026 parameters on 28 x 28), 64 for others (772,682 on 32 x 32).
+    """IMA's CNN, with 32 filters for grey images and 64 filters for colour images.
 
-    Source: IMA, Table IV, whose second block for FMNIST prints 1 input channel; it must be 32. As printed, no ReLU
-    stands between the last two layers.
+    Source: IMA, Table IV. Its second block for FMNIST is printed with 1 input channel; it must be 32. As in the table,
+    no ReLU stands between the last two layers. The network has 274,026 parameters on grey images of 28 x 28, and
+    772,682 on colour images of 32 x 32.
     """
 
     def convolutions(channels: int) -> nn.Sequential:
@@ -48,8 +49,8 @@ def ima_cnn(request: Request) -> Model:
 def ima_domain_cnn(request: Request) -> Model:
     """IMA's CNN with GroupNorm for Digit Five.
 
-    Source: IMA, Table IV. The table prints a third pooling, after which 28 x 28 images would leave 1152 features. Its
-        FC(6272, 2048) fits 128 x 7 x 7, hence two poolings; this network has two.
+    Source: IMA, Table IV. The table prints a third pooling, after which 28 x 28 images would leave 1152 features. But
+        its FC(6272, 2048) needs 128 x 7 x 7 features, as two poolings leave; so this network has two poolings.
     """
 
     def convolutions(channels: int) -> nn.Sequential:
@@ -69,9 +70,9 @@ def _network(
     widths: tuple[int, ...],
     last_relu: bool = False,
 ) -> Model:
-    """Convolutions, linear layers of these widths with ReLU between, and the last layer.
+    """A network of these convolutions, linear layers of these widths with ReLU between them, and the last layer.
 
-    `least` is the number of pixels that both sides must have.
+    Height and width of an image must be at least `least`. `last_relu` says whether a ReLU stands before the last layer.
     """
     request.none()
     channels, *_ = request.image(least)

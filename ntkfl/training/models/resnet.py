@@ -1,4 +1,4 @@
-"""Residual networks (He et al. 2016) with GroupNorm or without norm, for images of 32 x 32 and 64 x 64."""
+"""Residual networks (He et al. 2016) with GroupNorm or without a norm, for images of 32 x 32 and 64 x 64."""
 
 from functools import partial
 
@@ -11,7 +11,10 @@ from ntkfl.training.models.layers import Mean, Norm, convolution, drawn_for_relu
 
 
 class Subsample(nn.Module):
-    """The shortcut without parameters (option A): every second pixel, and channels of zeros on both sides."""
+    """He et al.'s shortcut without parameters (option A). It takes every second pixel and adds channels of zeros.
+
+    Half of the new channels come before the old channels, and half after them.
+    """
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -23,7 +26,7 @@ class Subsample(nn.Module):
 
 
 class Block(nn.Module):
-    """Two convolutions 3 x 3 beside a shortcut: relu(shortcut(x) + convolutions(x))."""
+    """A residual block of two 3 x 3 convolutions: relu(shortcut(x) + convolutions(x))."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, norm: Norm, shortcut: nn.Module) -> None:
         super().__init__()
@@ -39,7 +42,7 @@ class Block(nn.Module):
 
     @torch.no_grad()
     def shrink(self, factor: float) -> None:
-        """Multiply the last weights of a branch without norm by `factor`."""
+        """Multiply the weights of the block's last convolution by `factor`; the block must have no norm."""
         last = self.branch[-1]
         assert isinstance(last, nn.Conv2d)
         last.weight.mul_(factor)
@@ -53,13 +56,14 @@ def residual(
     projection: bool,
     projected: bool = False,
 ) -> Model:
-    """A convolution 3 x 3, stages of blocks that halve the image and change the width, the mean over the pixels.
+    """A residual network: a 3 x 3 convolution, stages of blocks, the mean over the pixels, and the last layer.
 
-    Without a norm the convolutions have biases, and the last weights of each branch are divided by the root of the
-    number of blocks, since otherwise the signal's variance would double in every block.
+    Each stage after the first halves the image and changes the width. Without a norm the convolutions have biases, and
+    the weights of each block's last convolution are divided by the root of the number of blocks. Otherwise the signal's
+    variance would double in every block.
 
-    With `projection` the shortcut between stages is a convolution 1 x 1 (option B), else it has no parameters (A). With
-    `projected` FC(widths[-1], 128) stands before the last layer.
+    With `projection` the shortcut between stages is a 1 x 1 convolution (option B of He et al.); otherwise it has no
+    parameters (option A). With `projected` a linear layer from widths[-1] to 128 stands before the last layer.
 
     Source: He et al. 2016, section 4.2 (6n + 2 layers); FedGuCci, appendix A.3 (no norm); IMA, Table IV (projected).
     """

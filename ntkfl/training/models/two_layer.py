@@ -1,4 +1,4 @@
-"""Two-layer ReLU networks: the form of FL-NTK (signs fixed, 1/sqrt m) and that of connectivity (both layers free)."""
+"""Two-layer ReLU networks, in FL-NTK's form (fixed signs, 1/sqrt m) and in FedGuCci's (both layers trained)."""
 
 import numpy as np
 import torch
@@ -18,9 +18,9 @@ LARGEST_NEGATIVE = {
 
 
 def ntk_network(weights: Weights, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Model:
-    """f(x) = signs . relu(hidden x) / sqrt(m); "hidden" (m, d) is trained, the signs are fixed.
+    """The network f(x) = signs . relu(hidden x) / sqrt(m). "hidden" (m, d) is trained, the signs are fixed.
 
-    Seed 0 gives exactly these hidden weights, from which the simulator's run starts too; other seeds draw standard
+    Seed 0 gives exactly these hidden weights, from which `ntkfl.simulate` starts too. Other seeds draw standard
     Gaussians, as `ntkfl.initialisation.draw` does. relu has slope 1 at 0.
 
     Source: FL-NTK, section 3 (Eq 1) and Algorithm 1, whose gradient has the indicator of w.x >= 0.
@@ -41,16 +41,20 @@ def ntk_network(weights: Weights, dtype: torch.dtype = torch.float64, device: to
 
 
 def relu(z: Tensor) -> Tensor:
-    """max(z, 0) with slope 1 at 0, as a threshold at the largest negative number; one pass, unlike where(z >= 0)."""
+    """Returns max(z, 0), with slope 1 at 0.
+
+    It is a threshold at the largest negative number, which takes one pass over z. where(z >= 0) would take more.
+    """
     return functional.threshold(z, LARGEST_NEGATIVE[z.dtype], 0.0)
 
 
 def connectivity_network(request: Request) -> Model:
-    """f(x) = readout . relu(hidden x), both layers trained, no biases: "two-layer:WIDTH", 512 by default.
+    """The model "two-layer:WIDTH": f(x) = readout . relu(hidden x) without biases, of width 512 by default.
 
-    Weights are Gaussian, hidden of variance 2 / d and readout of 1 / WIDTH, so that outputs are of the inputs' size.
+    Both layers are trained. Initial weights are Gaussian, with variance 2 / d in `hidden` and 1 / WIDTH in `readout`,
+    so that outputs have about the size of an input's entries.
 
-    Source: FedGuCci, section 3 (the networks of Theorem 3.5); `to_network` makes of it a network of
+    Source: FedGuCci, section 3 (the networks of Theorem 3.5); `to_network` turns its parameters into a network of
     `ntkfl.connectivity`.
     """
     (width,) = request.sizes((512,))
@@ -75,7 +79,7 @@ def connectivity_network(request: Request) -> Model:
 
 
 def to_network(params: Params) -> TwoLayer:
-    """The parameters of a `connectivity_network` as a point whose barriers can be computed exactly.
+    """The parameters of a `connectivity_network` as a `TwoLayer`, whose barriers can be computed exactly.
 
     Raises:
         ValueError: the parameters are those of another model.
@@ -92,16 +96,16 @@ def to_networks(rows: Params) -> list[TwoLayer]:
     """The networks of several clients.
 
     Args:
-        rows: hidden and readout, a row for each client, as in `RoundResult.ends`.
+        rows: the parameters "hidden" and "readout", with a row for each client, as in `RoundResult.ends`.
     """
     return [to_network(row_of(rows, row)) for row in range(len(rows["hidden"]))]
 
 
 def ntk(request: Request) -> Model:
-    """FL-NTK's network, drawn by its initialisation at the seed: "ntk:WIDTH", 4096 by default.
+    """The model "ntk:WIDTH": FL-NTK's network with its random initial weights, of width 4096 by default.
 
     Raises:
-        ValueError: data with classes or several labels, since the network has one output.
+        ValueError: the data have classes, or several labels a sample; the network has one output.
     """
     (width,) = request.sizes((4096,))
     if request.outputs is not None:

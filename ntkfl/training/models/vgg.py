@@ -1,6 +1,6 @@
 """VGG11 (Simonyan & Zisserman 2015) without batch norm, and AlexNet (Krizhevsky et al. 2012).
 
-Pooling stands before the ReLU: see `convolutional`.
+Pooling comes before the ReLU, for the reason given in `convolutional`.
 """
 
 from functools import partial
@@ -10,13 +10,13 @@ from torch import nn
 from ntkfl.training.model import Model, Request, from_modules
 from ntkfl.training.models.layers import Mean, Norm, convolution, drawn_for_relu, flat_length, readout
 
-FILTERS = (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0)  # 0 is a pooling
+FILTERS = (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0)  # channels of each convolution; 0 stands for a pooling
 
 
 def vgg11(request: Request, norm: Norm, projected: bool = False) -> Model:
-    """VGG11 for images of 32 x 32 or more: eight convolutions, the mean over the remaining pixels, one linear layer.
+    """VGG11 for images of 32 x 32 or more: eight convolutions, the mean over the remaining pixels, and a linear layer.
 
-    The norm is "group" or "none". With `projected` FC(512, 128) stands before the last layer.
+    `norm` is "group" or "none". With `projected` a linear layer from 512 to 128 stands before the last layer.
 
     Source: FedGuCci's runs on Fashion-MNIST (no norm, FC(512, 10)); IMA, Table IV (GroupNorm, projected).
     """
@@ -40,7 +40,7 @@ def vgg11(request: Request, norm: Norm, projected: bool = False) -> Model:
 
 
 def ima_alexnet(request: Request) -> Model:
-    """AlexNet with GroupNorm after its convolutions, FC(4096, 512) and the last layer; no dropout.
+    """AlexNet without dropout, with GroupNorm after its convolutions, and with FC(4096, 512) before the last layer.
 
     Source: IMA, Table IV (PACS, images of 224 x 224), which prints "ResNet18.FC(4096,512)" where AlexNet is meant.
     """

@@ -8,7 +8,7 @@ from ntkfl.training.models.layers import attention, readout
 
 
 class Layer(nn.Module):
-    """x + attention(norm(x)), then x + mlp(norm(x)), the mlp four times as wide."""
+    """A layer of the transformer: x + attention(norm(x)), then x + mlp(norm(x)). The mlp is four times as wide."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -24,7 +24,10 @@ class Layer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Patches as tokens, a class token in front, learned positions; the features are the class token's."""
+    """A transformer on patches as tokens, with a class token in front and learned positions.
+
+    The features are the states of the class token.
+    """
 
     def __init__(self, channels: int, patches: int, patch: int, width: int, depth: int, heads: int) -> None:
         super().__init__()
@@ -41,7 +44,7 @@ class Transformer(nn.Module):
 
 
 def vit(request: Request) -> Model:
-    """A transformer over patches: "vit:PATCH-WIDTH-DEPTH-HEADS", by default 4-64-4-4.
+    """The model "vit:PATCH-WIDTH-DEPTH-HEADS", a transformer on patches; the default sizes are 4-64-4-4.
 
     Raises:
         ValueError: patches that do not tile the image, heads that do not divide the width.

@@ -1,4 +1,7 @@
-"""Networks of any depth whose kernel has a limit: fully connected or convolutional, in two parametrisations."""
+"""Networks of any depth whose kernel has a limit as the width grows: fully connected or convolutional.
+
+Each has two parametrisations, the NTK parametrisation and the standard one.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ from ntkfl.training.model import Model, Request, require_parameters
 from ntkfl.training.tree import Params
 
 PHI: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "erf": torch.erf, "gelu": functional.gelu}
-WIDTH, SIDE = 512, 3  # default width of a network; side of a convolution's window
-# error of convolutional kernels, relative to the largest entry; for GELU it is multiplied by the largest row norm if
-# that is above 1
+WIDTH, SIDE = 512, 3  # default width of a network; side of a convolution's window in pixels
+# error of convolutional kernels, relative to the largest entry; for GELU it is multiplied by the largest row norm of
+# the inputs if that norm is above 1
 CONVOLUTIONAL = 1e-12
 READOUT = "readout.weight"
 
@@ -33,20 +36,21 @@ READOUT = "readout.weight"
 class WideNetwork:
     """A network of any width whose neural tangent kernel has a limit.
 
-    f(x) = w . phi(h_(L-1)) / sqrt m with h_1 = W_1 x and h_(l+1) = sqrt(c/m) W_(l+1) phi(h_l), all weights drawn from
-    the standard Gaussian and trained; c = 2 for ReLU and 1 for others. A convolution has a window of 3 x 3 pixels,
-    zero beyond the border, and its W_l is divided by 3; the readout then takes the mean over pixels. With `bias` b, b
-    times a Gaussian vector is added to every h_l.
+    f(x) = w . phi(h_(L-1)) / sqrt m with h_1 = W_1 x and h_(l+1) = sqrt(c/m) W_(l+1) phi(h_l). All weights are drawn
+    from the standard Gaussian and trained; c = 2 for ReLU and 1 for other activations. In convolutional networks each
+    W_l is a convolution with a window of 3 x 3 pixels, zero beyond the border, divided by 3; before the readout w the
+    mean over pixels is taken. With `bias` b, b times a Gaussian vector, which is trained too, is added to every h_l.
 
     Raises:
-        ValueError: an unknown kind or activation (the message has the nearest), a depth below 2, a negative bias.
+        ValueError: an unknown kind or activation (for an activation the message has the nearest), a depth below 2, a
+            negative bias.
     """
 
     kind: Literal["fc", "conv"] = "fc"  # "fc" or "conv"
-    depth: int = 3  # layers of weights, L >= 2
+    depth: int = 3  # number of layers of weights, L >= 2
     activation: str = "relu"  # phi
-    bias: float = 0.0  # b, 0 for none
-    # whether the parametrisation is standard: weights contain their scale, see `step_factors`
+    bias: float = 0.0  # b; with 0 there are no biases
+    # whether the parametrisation is the standard one, in which weights contain their scales; see `step_factors`
     standard: bool = False
 
     def __post_init__(self) -> None:
@@ -58,10 +62,10 @@ class WideNetwork:
 
     @classmethod
     def named(cls, spec: str) -> tuple[WideNetwork, int | None]:
-        """The network of "KIND:DEPTH:ACTIVATION", and its width if ":WIDTH" follows; then ":bias=B", ":standard".
+        """The network of "KIND:DEPTH:ACTIVATION", and its width if ":WIDTH" follows, else None.
 
         Raises:
-            ValueError: a part that is not understood; as the class.
+            ValueError: a part is not understood; and as the class.
         """
         kind, *parts = spec.split(":")
         form = f"{kind if kind in ('fc', 'conv') else 'fc'}:3:relu:512, with :bias=0.1 or :standard after it or not"
@@ -82,15 +86,16 @@ class WideNetwork:
 
     @property
     def name(self) -> str:
-        """The name for `named`, without a width."""
+        """The name that `named` understands, without a width."""
         bias = f":bias={self.bias:g}" if self.bias else ""
         return f"{self.kind}:{self.depth}:{self.activation}{bias}{':standard' if self.standard else ''}"
 
     def kernel(self, x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = None) -> np.ndarray:
-        """The limit of J(x) J(z)^T as the width grows, for one output, (n, p): `gram.deep` or `gram.convolutional`.
+        """The limit of J(x) J(z)^T as the width grows, for one output, (n, p).
 
         Raises:
-            ValueError: as these functions; convolutions with biases, which have no kernel here.
+            ValueError: as `gram.deep` or `gram.convolutional`, which compute it; convolutions with biases, which have
+                no kernel here.
         """
         if self.kind == "fc":
             return gram.deep(x, z, depth=self.depth, activation=self.activation, bias=self.bias)
@@ -100,7 +105,7 @@ class WideNetwork:
         return gram.convolutional(_images(x), others, depth=self.depth, activation=self.activation)
 
     def kernel_estimate(self, x: Float[np.ndarray, "n d"]) -> Estimate:
-        """`kernel(x)` with its error: proven for "fc", as `gram.convolutional` says for "conv".
+        """`kernel(x)` with its error, which is proven for "fc"; for "conv" it is as `gram.convolutional` describes.
 
         Raises:
             ValueError: as `kernel`.
@@ -113,11 +118,11 @@ class WideNetwork:
         return Estimate(value, np.full_like(value, error), "rounding, generous")
 
     def require_positive(self, x: Float[np.ndarray, "n d"]) -> None:
-        """Raise if the limit's kernel is known to be singular on these rows; the message names these rows.
+        """Raise if the limit's kernel is known to be singular on these inputs; the message names the rows.
 
         Raises:
-            ValueError: two equal rows; without biases a row of zeros; for ReLU without biases parallel rows, and with
-                two layers antipodal pairs of linearly dependent directions.
+            ValueError: two rows are equal. Without biases also: a row is zero; for ReLU, two rows are parallel; for
+                ReLU with two layers, antipodal pairs of rows have linearly dependent directions.
         """
         if self.bias:
             gram.require_distinct(x)
@@ -141,7 +146,8 @@ class WideNetwork:
         For convolutions, rows of numbers count as square images of one channel.
 
         Raises:
-            ValueError: inputs that are no images. TooLittleMemory: the network does not fit.
+            ValueError: a convolutional network gets inputs that are no images. TooLittleMemory: the network does not
+                fit.
         """
         sizes, scales, phi = self.sizes(shape, width, outputs), self._scales(width), PHI[self.activation]
         name = f"{self.name}, width {width}"
@@ -162,9 +168,9 @@ class WideNetwork:
                 h = x if rows else x.flatten(1)
             for layer in range(1, self.depth):
                 weight, bias = f"layer{layer}.weight", f"layer{layer}.bias"
-                # The gradient by w of w h' is laid out as w is. With many networks the gradient by w of h w' is
-                # transposed, and a step along it takes four times as long.
-                w = params[weight]  # w is larger than the product, so the product is scaled
+                # The gradient of w h' by w has the memory layout of w. With many networks the gradient of h w' by w is
+                # transposed, and a step along a transposed gradient takes four times as long.
+                w = params[weight]  # the product is scaled, not w, since w is larger
                 z = (w @ h.mT).mT if self.kind == "fc" else functional.conv2d(h, w, padding=window)
                 h = _times(inside[weight], z)
                 if self.bias:
@@ -186,7 +192,7 @@ class WideNetwork:
 
         The gradient by a layer's weights is an outer product of the layer's backward signal and its input. So the
         gradients' Gram matrix is the entrywise product of the Gram matrices of these two, and no gradient is formed.
-        `params` have the networks as leading axis.
+        The leading axis of `params` is that of the networks.
 
         Raises:
             ValueError: a convolutional network.
@@ -217,9 +223,9 @@ class WideNetwork:
         return total
 
     def step_factors(self, width: int) -> dict[str, float]:
-        """Factors for `SGD(of=...)` with which steps equal those in NTK parametrisation.
+        """Factors for `SGD(of=...)` with which training is the same as in the NTK parametrisation.
 
-        They are 1 in NTK parametrisation, and the squared scales in the standard one.
+        They are 1 in the NTK parametrisation, and the squared scales in the standard one.
         """
         return {key: scale**2 if self.standard else 1.0 for key, scale in self._scales(width).items()}
 
@@ -228,10 +234,10 @@ class WideNetwork:
         return {key: 1.0 if self.standard else scale for key, scale in self._scales(width).items()}
 
     def sizes(self, shape: tuple[int, ...], width: int, outputs: int | None) -> dict[str, tuple[int, ...]]:
-        """The shapes of the parameters, by name, the first layer's first.
+        """The shapes of the parameters by name, from the first layer to the readout.
 
         Raises:
-            ValueError: inputs that are not images, for convolutions.
+            ValueError: a convolutional network gets inputs that are no images.
         """
         window = () if self.kind == "fc" else (SIDE, SIDE)
         first = math.prod(shape) if self.kind == "fc" else _image(shape)[0]
@@ -243,7 +249,7 @@ class WideNetwork:
         return sizes | {READOUT: (*(() if outputs is None else (outputs,)), width)}
 
     def _scales(self, width: int) -> dict[str, float]:
-        """The factor of each standard Gaussian parameter."""
+        """The scale of each parameter: the factor of a standard Gaussian."""
         window, gain = (1 if self.kind == "fc" else SIDE), DUALS[self.activation].gain
         scales = {}
         for layer in range(1, self.depth):
@@ -254,12 +260,15 @@ class WideNetwork:
 
 
 def _times(number: float, value: Tensor) -> Tensor:
-    """number * value; PyTorch adds zeros to the forward derivative of `*` in Python, which takes half a millisecond."""
+    """Returns number * value.
+
+    For `*`, PyTorch adds zeros to the forward derivative in Python, which takes half a millisecond.
+    """
     return torch.ops.aten.mul.Scalar(value, number)
 
 
 def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """(channels, height, width) of an input of this shape."""
+    """The shape (channels, height, width) of an input of this shape as an image."""
     side = math.isqrt(math.prod(shape))
     if len(shape) == 1 and side**2 == shape[0]:
         return 1, side, side

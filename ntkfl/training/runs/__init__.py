@@ -1,1 +1,1 @@
-"""A training run: rounds, folder and checkpoint, and functions that read it back."""
+"""Training runs: they are trained, kept in a folder, resumed, read back, and summarised."""

@@ -1,4 +1,4 @@
-"""Whether a run has learned anything: its last rounds compared with the best answer that ignores the input."""
+"""Whether a run has learned anything. Its last rounds are compared with the best answer that ignores the input."""
 
 from collections.abc import Sequence
 from math import isnan, sqrt
@@ -12,17 +12,21 @@ from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.metrics import Row
 from ntkfl.training.runs.summary import summary
 
-GROWN = 2  # a run that has learned nothing has diverged if its loss is this times the loss without training
-FLAT = 0.99  # a loss counts as lower than another loss only if it is below this share of the other
+# a run that has learned nothing has diverged if its loss is more than so many times the loss without training
+GROWN = 2
+FLAT = 0.99  # a loss counts as lower than another loss only if it is below this share of the other loss
 
 
 def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str | None:
-    """A sentence which says that a run diverged or was not trained, and why; None if it has learned, or had no round.
+    """A sentence which says that a run diverged or was not trained, and why. None if it has learned, or had no round.
 
-    A run has learned if its loss is 1% below that of the best constant answer: the training labels' shares of classes,
-    or their mean. It suffices that this holds on the test samples (the mean of the last rounds) or on the training
-    samples (the last model). A run has also learned if its accuracy is above that of always answering one class, by two
-    standard deviations unless the loss has fallen by 1%. If all labels are the same, there is nothing to learn. Methods
+    The best constant answer is the shares of the classes among the training labels or, for real labels, their mean. A
+    run has learned if its loss is 1% below the loss of this answer. It suffices that this holds on the test samples
+    (for the mean of the last rounds) or on the training samples (for the last model).
+
+    A run has also learned if its accuracy is above the accuracy of always answering the most frequent class. If the
+    loss has not fallen by 1%, the accuracy must be above it by two standard deviations. If all labels are the same,
+    there is nothing to learn, and the run counts as one that has learned unless its loss has more than doubled. Methods
     that report clients' own models are not judged.
     """
     if not state.rounds or federation.method.personal:
@@ -47,10 +51,10 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
 def _judged(
     which: str, y: Tensor, data: FederatedData, score: Score, before: float, fallen: bool, rounds: int
 ) -> str | None:
-    """The sentence about these samples; None if the run's answers are better than the best constant.
+    """The sentence about these samples; None if the run's answers are better than the best constant answer.
 
-    `before` is the loss before training, perhaps on other samples, or NaN if unknown. `fallen`: the loss on these
-    samples is known to be 1% lower than before.
+    `before` is the loss before training, perhaps on other samples, or NaN if it is unknown. `fallen` says that the loss
+    on these samples is known to be 1% lower than before training.
     """
     loss, accuracy = score
     share, constant = _most_frequent(y), _constant_loss(data.y, y, data.classes)
@@ -74,14 +78,18 @@ def _judged(
 
 
 def _most_frequent(y: Tensor) -> float | None:
-    """The share of the most frequent class; None if labels are not classes."""
+    """The share of the most frequent class among the labels; None if there are no labels."""
     if y.is_floating_point():
         y = (y > 0).long() if y.ndim == 1 else y.argmax(1)
     return float(torch.bincount(y).max()) / len(y) if len(y) else None
 
 
 def _constant_loss(train: Tensor, y: Tensor, classes: int | None) -> float:
-    """The mean loss of the training labels' mean, or of their shares of classes (each class counted once more)."""
+    """The mean loss on y of the best constant answer to the training labels.
+
+    For classes this is their shares among the training labels, where each class counts once more than it occurs. For
+    real labels it is their mean.
+    """
     if classes:
         shares = (torch.bincount(train, minlength=classes) + 1.0) / (len(train) + classes)
         return -float(shares.log()[y].mean())

@@ -1,4 +1,4 @@
-"""The summary of a run: of each measured quantity the last value, the best, and the mean of the last five rounds."""
+"""The summary of a run: each measured quantity's last value, best value and mean over the last five rounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ MEASURES = {
     "client_accuracy": max,
     "personal_accuracy": max,
 }
-LAST = 5  # rounds whose mean FedGuCci reports
+LAST = 5  # FedGuCci reports the mean of so many last rounds
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A measured quantity: its last value, its best value and round, and the mean of the last `rounds`."""
+    """The last value, the best value with its round, and the mean over the last `rounds`, of a measured quantity."""
 
     last: float
     best: float
@@ -29,9 +29,9 @@ class Summary:
 
 
 def summary(rows: Sequence[Row]) -> dict[str, Summary]:
-    """A summary of each measured quantity; the model before training counts only if there was no round.
+    """A summary of each measured quantity. The values before training count only if there was no round.
 
-    The best loss is the least, the best accuracy the largest; among equals the earliest counts.
+    The best loss is the smallest, the best accuracy the largest. Among equally good rounds the earliest counts.
     """
     trained = [row for row in rows if row.round] or list(rows)
     summaries = {}

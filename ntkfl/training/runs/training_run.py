@@ -1,6 +1,7 @@
-"""A training run from its configuration to its results: rounds, measurements, checkpoints, resumption, reading back.
+"""A training run from its configuration to its results. A run can be stored, resumed and read back.
 
-A configuration becomes a federation: data, model, method, optimizer and schedule are each built and checked.
+From the configuration the data, the model, the method, the optimizer and the schedule are built and checked. Together
+they are a `Federation`.
 """
 
 import math
@@ -46,16 +47,17 @@ from ntkfl.trajectory import package_version, provenance
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
-LOADED = {"clients", "partition", "seed", "path", "samples", "test", "target", "unit", "train_share"}  # keys of `load`
+# the keys that are arguments of `load`
+LOADED = {"clients", "partition", "seed", "path", "samples", "test", "target", "unit", "train_share"}
 
 
 def assembled(
     config: RunConfig, method: Method | None = None, data: FederatedData | None = None, model: Model | None = None
 ) -> Federation:
-    """The federation of a configuration; a method, data or model given here replaces the named one.
+    """The federation of a configuration. A method, data or model that is given as an object replaces the named one.
 
     Raises:
-        ValueError, OSError: a fault of the data, the model, the method or the device, or that they do not fit together.
+        ValueError, OSError: the data, the model, the method or the device are faulty, or do not fit together.
     """
     device, dtype = torch_device(config.device), DTYPES[config.dtype]
     if data is None:
@@ -91,9 +93,10 @@ def assembled(
 
 
 def _method(config: RunConfig, data: FederatedData) -> Method:
-    """The method, built with cross-entropy first.
+    """The method with the loss for these data.
 
-    So for data without classes a method for classes is refused because of the data's labels, not because of its loss.
+    It is first built with cross-entropy, also for real labels. So if a method needs classes, the error message is about
+    the labels, not about the loss.
     """
     if data.classes is not None and config.reduction == "sum":
         raise ValueError("reduction is 'sum', which is for squares; cross-entropy is a mean: take target one-hot")
@@ -104,11 +107,12 @@ def _method(config: RunConfig, data: FederatedData) -> Method:
 
 
 def _schedule(config: RunConfig) -> Schedule:
-    """The local rates; with IMA, the rates of its Table III, the lowest of which is 1/200 of the first (5e-5 for .01).
+    """The schedule of the local rate; with IMA, a schedule of its Table III.
 
-    IMA's text and released code differ in two schedules. With `ima_exploration` "epochs", where the local passes
-    become fewer, the code's rate counts rounds from the start of averaging and so begins again at its first value. The
-    code's cycle begins at the decayed rate.
+    The lowest rate is 1/200 of the first rate, as in IMA's 5e-5 for .01. IMA's text and released code differ in two
+    schedules. With `ima_exploration` "epochs" the number of local passes decreases; in the code, the rate then counts
+    rounds from the start of averaging and so begins again at its first value. With "cyclic", the code's cycle begins at
+    the decayed rate.
     """
     base, start, lowest = Exponential(config.rate, config.rate_decay), config.ima_start, config.rate / 200
     if config.ima and config.ima_released and config.ima_exploration == "epochs":
@@ -137,15 +141,17 @@ def _optimizer(config: RunConfig) -> Optimizer:
     return SGD(config.momentum, config.weight_decay, config.clip)
 
 
-TRAINING_COPIES = 12  # copies of the parameters while a client of FedAvg trains and is averaged; other rules: up to 24
-A_STEP = 130  # bytes of a step of a client's plan, beside its batch
+# number of copies of the parameters in memory while a client of FedAvg trains and is averaged; other methods need up to
+# 24
+TRAINING_COPIES = 12
+A_STEP = 130  # bytes of a step in a client's `LocalPlan`, without its batch
 
 
 def require_round(federation: Federation, start: State) -> None:
     """Refuse a run whose rounds do not fit into memory.
 
     Raises:
-        TooLittleMemory: the message gives the clients, local steps or epochs that would fit.
+        TooLittleMemory: the message gives the number of clients, local steps or epochs that would fit.
     """
     model, work, clients = federation.model, federation.work, federation.data.clients
     where = free_on(next(iter(start.model.values())).device)
@@ -170,7 +176,7 @@ def _bytes(tree: Tree) -> int:
 
 
 class RunRecord:
-    """Rows and states of a run, kept in a folder that is locked until `close`, or only in memory (folder None).
+    """The rows and the last state of a run, stored in a folder that is locked until `close`, or only in memory.
 
     Raises:
         OSError: the folder cannot be written, or another run is under way in it.
@@ -192,8 +198,9 @@ class RunRecord:
         self._kept: State | None = None
         self.close: Callable[[], object] = lambda: None
         if folder:
-            self.close = weakref.finalize(self, os.close, folder.lock())  # called once, at the object's end or before
-            # the configuration comes before the new checkpoint, so that it never has fewer rounds than the checkpoint
+            # called once: explicitly, or when the object is deleted
+            self.close = weakref.finalize(self, os.close, folder.lock())
+            # written before the new checkpoint, so that the configuration never has fewer rounds than the checkpoint
             if folder.checkpoint.is_file():
                 folder.describe(run["config"])
             self.keep()
@@ -201,7 +208,10 @@ class RunRecord:
             write_rows(folder.metrics, loss, self.rows)
 
     def add(self, row: Row, state: State) -> None:
-        """Add a row and its state. The row comes first: a resumed run drops rows that are ahead of its checkpoint."""
+        """Add a row and its state.
+
+        The row is written first, since a resumed run ignores rows that are later than its checkpoint.
+        """
         if self._folder:
             append_row(self._folder.metrics, row)
         self.rows.append(row)
@@ -217,19 +227,19 @@ class RunRecord:
             self._kept = self._state
 
 
-OBJECTS = "method", "data", "model"  # keys that take the caller's object in place of a name
-Progress = Callable[[Row, int], None]  # called with every new row and the number of rounds
+OBJECTS = "method", "data", "model"  # arguments for which the caller may give an object in place of a name
+Progress = Callable[[Row, int], None]  # called with every new row and the number of all rounds
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A completed run, or a completed stage of a run.
+    """A run that is completed, or completed up to a number of rounds.
 
     Args:
         config: all settings.
         federation: the parts of the run.
         state: the state after the last round.
-        rows: the measurements before training and after every round, with those of earlier stages.
+        rows: the measurements before training and after every round, also of rounds before the run was resumed.
         folder: the folder that keeps the run.
     """
 
@@ -241,12 +251,12 @@ class Run:
 
     @property
     def metrics(self) -> Mapping[str, np.ndarray]:
-        """The measurements: for each column an array (rounds + 1,), whose entry 0 is before training."""
+        """The measurements. Each column is an array (rounds + 1,), and its entry 0 is the value before training."""
         return columns(self.rows)
 
     @cached_property
     def shortfall(self) -> str | None:
-        """The sentence of `ntkfl.training.runs.shortfall` that the run has learned nothing; None if it has learned."""
+        """The sentence of `ntkfl.training.runs.shortfall` if the run has learned nothing; None if it has learned."""
         return shortfall(self.federation, self.state, self.rows)
 
     @property
@@ -262,7 +272,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun:
-    """A run that is checked and not yet trained; its folder is locked from here to the end of training."""
+    """A run that is checked and not yet trained. Its folder is locked until the end of training."""
 
     config: RunConfig
     federation: Federation
@@ -271,7 +281,7 @@ class PreparedRun:
     folder: Path | None
 
     def train(self, progress: Progress | None = None) -> Run:
-        """Train all rounds; the last round is stored even if the training is stopped.
+        """Train the remaining rounds. If training is stopped, the last completed round is stored.
 
         Raises:
             FloatingPointError: the model is no longer finite. KeyboardInterrupt: Ctrl-C.
@@ -311,12 +321,12 @@ def run(
     """Train, and measure after every round: `prepared` and then `PreparedRun.train`.
 
     Args:
-        method: a name, or a method of yours; default fedavg, or a resumed run's.
-        data: a name, or data of yours; default digits, or a resumed run's.
-        model: a name, or a model of yours; default a model that suits the data, or a resumed run's.
-        progress: called with every new row and the number of rounds; default: nothing is called.
-        keys: out, resume and checkpoint_every of `prepared`, and the other keys of `RunConfig`; `rate` is a step on the
-            batch's mean loss, unless `reduction` is "sum" (docs/glossary.md#steps).
+        method: a name, or a `Method` of yours; default: fedavg, or the method of the resumed run.
+        data: a name, or `FederatedData` of yours; default: digits, or the data of the resumed run.
+        model: a name, or a `Model` of yours; default: a model that suits the data, or the model of the resumed run.
+        progress: called with every new row and the number of all rounds; default: nothing is called.
+        keys: out, resume and checkpoint_every of `prepared`, and the other keys of `RunConfig`; `rate` is the step size
+            on the batch's mean loss, unless `reduction` is "sum" (docs/glossary.md#steps).
     """
     return prepared(method, data, model, **keys).train(progress)
 
@@ -331,10 +341,10 @@ def prepared(
     checkpoint_every: int = 1,
     **keys: Any,
 ) -> PreparedRun:
-    """A run ready for its first round, with everything checked.
+    """A run that is checked and ready for its first round.
 
     Raises:
-        ValueError, OSError: the settings are impossible, or the folder holds something else.
+        ValueError, OSError: the settings are impossible, or the folder has another run or other files.
     """
     require_size("checkpoint_every", checkpoint_every)
     if resume and out is None:
@@ -376,19 +386,19 @@ def load_run(
     data: FederatedData | None = None,
     model: Model | None = None,
 ) -> Run:
-    """The run in a folder after its last stored round; nothing is trained, nothing is written.
+    """The run in a folder, after its last stored round. Nothing is trained and nothing is written.
 
     Args:
         folder: the folder that keeps the run.
-        method: the method, if the run had an object of yours, since a folder stores only its name; default: the method
-            that the run named.
-        data: the data, if the run had an object of yours; default: the data that the run named.
-        model: the model, if the run had an object of yours; default: the model that the run named.
+        method: the method, if it was an object of yours, since a folder stores only its name; default: the method that
+            the run named.
+        data: the data, if they were an object of yours; default: the data that the run named.
+        model: the model, if it was an object of yours; default: the model that the run named.
 
     Raises:
         FileNotFoundError: the folder has no run.
-        ValueError: a damaged run, or altered metrics; an object that is not given; data or a method's file that have
-            changed since.
+        ValueError: the run is damaged, or its metrics were altered; an object of yours is not given; the data, or the
+            file of the method or the model, have changed since.
     """
     there = RunFolder(Path(folder))
     stored = there.load()
@@ -396,14 +406,14 @@ def load_run(
     given = {"method": method, "data": data, "model": model}
     objects = {name: thing for name, thing in given.items() if thing is not None}
     require_objects(config, objects)
-    _brought(config, objects, stored)  # refuses files that have changed
+    _brought(config, objects, stored)  # called because it refuses files that have changed
     federation = assembled(config, method, data, model)
     state, rows = kept(there, stored, federation)
     return Run(config, federation, state, tuple(rows), there.path)
 
 
 def kept(folder: RunFolder, stored: Checkpoint, federation: Federation) -> tuple[State, list[Row]]:
-    """The state after the last round stored in a folder, on the federation's device, and the rows up to it.
+    """The state after the last round stored in a folder, on the federation's device, and the rows up to that round.
 
     Raises:
         ValueError: the data have changed since, the checkpoint is of another model, or the rows were altered.
@@ -411,10 +421,11 @@ def kept(folder: RunFolder, stored: Checkpoint, federation: Federation) -> tuple
     if stored.run["data"] != data_digest(federation.data):
         raise ValueError(f"{federation.data.name} has changed since the run in {folder.path} was begun")
     state = restored(stored.state, federation.start())
-    if not state.rounds:  # the run may have been stopped before it wrote a table
+    if not state.rounds:  # the run may have been stopped before it wrote its metrics
         return state, []
     rows = read_rows(folder.metrics, loss_unit(federation.data), state.rounds)
-    if stored.run.get(ROWS) not in (None, rows_digest(rows)):  # a checkpoint of an older version has no digest of rows
+    # a checkpoint of an older version of this package has no digest of rows
+    if stored.run.get(ROWS) not in (None, rows_digest(rows)):
         raise ValueError(
             f"{folder.metrics} was altered: its rows up to round {len(rows) - 1} are not those that were written "
             "beside the checkpoint; put it back, or begin another run"
@@ -423,7 +434,7 @@ def kept(folder: RunFolder, stored: Checkpoint, federation: Federation) -> tuple
 
 
 def require_objects(config: RunConfig, objects: Mapping[str, Any]) -> None:
-    """Refuse a configuration with only the name of an object, if the object itself is not given.
+    """Refuse a configuration that has the name of a user's object, if the object itself is not given.
 
     Raises:
         ValueError: an object is missing.
@@ -434,10 +445,10 @@ def require_objects(config: RunConfig, objects: Mapping[str, Any]) -> None:
 
 
 def _edited(folder: RunFolder, stored: Checkpoint) -> dict[str, Any]:
-    """The change in the folder's config.toml since it was written; only the number of rounds may change.
+    """The new number of rounds, if it was edited in the folder's config.toml. No other key may be edited.
 
     Raises:
-        ValueError: another key was changed, added or taken out, or the file is no TOML.
+        ValueError: another key was changed, added or removed, or the file is no TOML.
     """
     file = folder.path / CONFIG
     if not file.is_file():
@@ -456,10 +467,11 @@ def _resumed(stored: Checkpoint, given: Mapping[str, Any]) -> RunConfig:
     """The stored configuration with the given number of rounds.
 
     Raises:
-        ValueError: another key differs, or there are fewer rounds than are done.
+        ValueError: another key differs, or the number of rounds is smaller than that of the rounds done.
     """
     before, done = checked(stored.run["config"]).model_dump(), stored.state.rounds
-    moved = {"path", "data"} if is_data_file(before["data"]) else {"path"}  # may differ, since the samples are compared
+    # these keys may differ, since the samples themselves are compared
+    moved = {"path", "data"} if is_data_file(before["data"]) else {"path"}
     config = checked(before | {key: value for key, value in given.items() if value is not None})
     before |= {key: getattr(config, key) for key in moved if before[key] is not None}
     if key := differing(before, config.model_dump()):
@@ -471,10 +483,10 @@ def _resumed(stored: Checkpoint, given: Mapping[str, Any]) -> RunConfig:
 
 
 def _brought(config: RunConfig, objects: Mapping[str, Any], stored: Checkpoint | None) -> dict[str, Mapping[str, str]]:
-    """The files or packages of the method and the model, as stored with the run.
+    """The files or packages from which the method and the model come, to be stored with the run.
 
     Raises:
-        ValueError: a file is missing, or differs from that of the resumed run; a file that differs is not executed.
+        ValueError: a file is missing, or differs from the file of the resumed run; such a file is not executed.
     """
     kept: dict[str, Mapping[str, str]] = {}
     for kind, spec, brought_by in (("method", config.method, method_from), ("model", config.model, model_from)):
@@ -492,7 +504,7 @@ def _brought(config: RunConfig, objects: Mapping[str, Any], stored: Checkpoint |
 
 
 def data_digest(data: FederatedData) -> str:
-    """A digest of the samples, labels and owners, since a run is resumed only on the same data."""
+    """A digest of the samples, labels and owners. A run is resumed only on data with the same digest."""
     owner = torch.as_tensor(data.owner)
     tensors = {"x": data.x, "y": data.y, "owner": owner, "x_test": data.x_test, "y_test": data.y_test}
     return tensors_digest({name: tensor for name, tensor in tensors.items() if tensor is not None})
