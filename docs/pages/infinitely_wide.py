@@ -6,9 +6,10 @@
 # %% [markdown]
 # # All of Fashion-MNIST, infinitely wide
 #
-# `ntkfl.kernel_regime` decomposes the Gram matrix $H$ of the samples, which takes 68 $n^2$ bytes: 245 GB for the 60,000
-# training images of Fashion-MNIST. A round of a linear method needs less: products with $H$, and the blocks of $H$ that
-# belong to single clients. `ntkfl limit` stores the lower triangle of $H$ in tiles, and runs the rounds by products.
+# `ntkfl.kernel_regime` decomposes the Gram matrix $H$ of the samples, which takes 68 $n^2$ bytes: 245 GB for the
+# 60,000 training images of Fashion-MNIST. A round of a linear method needs less: products of $H$ with the residuals,
+# and the blocks of $H$ that belong to single clients. `ntkfl limit` stores the lower triangle of $H$ in blocks of
+# fixed size, called tiles, and computes the rounds by products with these tiles.
 #
 # ## One command
 #
@@ -18,21 +19,23 @@
 # !ntkfl limit --data fashion-mnist --n 600 --test 300 --clients 20 --partition dirichlet:0.3 --method fedavg --rounds 100 2>/dev/null
 
 # %% [markdown]
-# - **|r| / |y|**: the norm of the residual over that of the labels, with a proved bound of its error. The tiles,
-#   rounding and the clients' eigenvectors cause this error, in all rounds up to this one
-#   ({doc}`../proofs/linear_methods`, *Errors of tiles*).
-# - **accuracies**: those of the infinitely wide network, which has neither a width nor a seed. If the error bound
-#   leaves the class of a sample open, the sample counts as right at one end of the interval and as wrong at the other.
-#   In round 0 all outputs are 0, and all classes are open.
-# - For plain averaging (`fl-ntk`, `fedavg`, `fedprox`, `fednova`) many rounds take few products, because the powers of
-#   a round's map are short Chebyshev series of the map: 1000 rounds take some hundred products.
+# - **|r| / |y|**: the norm of the residual over that of the labels, with a proved bound of its error. The error comes
+#   from the rounded entries of the tiles, from rounding in products, and from the clients' computed eigenvectors, in
+#   all rounds up to this one ({doc}`../proofs/linear_methods`, *Errors of tiles*).
+# - **accuracies**: those of the infinitely wide network, which has neither a width nor a seed. Each is printed as an
+#   interval. If the error bound leaves the class of a sample open, the sample counts as right at one end of the
+#   interval and as wrong at the other. In round 0 all outputs are 0, and all classes are open.
+# - For plain averaging (`fl-ntk`, `fedavg`, `fedprox`, `fednova`) many rounds take few products. The reason is that
+#   the powers of a round's linear map are approximated by short Chebyshev series. 1000 rounds take some hundred
+#   products.
 #
 # ## Other methods
 #
-# Methods with a memory run round by round. Their errors are bounded too (*Errors of methods that remember*, on the same
-# page of proofs), but the bounds are looser, since an error may grow for some rounds before it falls. `--state run.npz`
-# stores such a run, with the step limits and error bounds that were computed before its first round: after a kill the
-# same command continues it. Here are the same images and five methods with the same local step:
+# Methods with a memory run round by round. Their errors are bounded too (*Errors of methods that remember*, on the
+# same page of proofs), but the bounds are looser, since an error may grow for some rounds before it falls. `--state
+# run.npz` stores such a run, with the step limits and error bounds that were computed before its first round. If the
+# program is killed, the same command continues the run. Here are the same images and five methods with the same local
+# step:
 
 # %%
 import matplotlib.pyplot as plt
@@ -64,14 +67,16 @@ plt.show()
 # as `eta_local=`, `eta_global=` and `local_steps=` do in Python. The last entry of a list holds for all rounds that
 # follow. Errors stay bounded (*Errors where steps change*, and *Errors of methods that remember where steps change*).
 #
-# The methods in the picture share only the local step, and none of them is tuned. `ntkfl fastest` tunes
-# ({doc}`which_method`). With `--tiles auto` it decomposes no matrix, and tunes averaging and server momentum in the
-# labels' Krylov space. The next numbers are for 4000 images, 100 clients, `dirichlet:0.3` and 5 local steps. After 100
-# rounds FedAvg leaves .479 of the labels at server rate 1, and .399 with the best server rate. The best momentum (.93,
-# with server rate 5.2) leaves .050. These three numbers come from rounds that were run. For SCAFFOLD and FedDyn there
-# is no such shortcut: every setting is run on 1000 of the images, and the best setting is tuned on all images. With a
-# budget of 100 rounds SCAFFOLD then leaves .366 (server rate 3.4) and FedDyn .129 (alpha .055). This took 129 s of
-# processor for SCAFFOLD (with two products a round) and 80 s for FedDyn. The command is:
+# The methods in the picture share only the local step, and none of them is tuned. `ntkfl fastest` tunes methods
+# ({doc}`which_method`). With `--tiles auto` it decomposes no matrix. It then tunes averaging and server momentum in
+# the Krylov space of the labels: the space of the labels' products with the first powers of a round's matrix. The
+# next numbers are for 4000 images, 100 clients, `dirichlet:0.3` and 5 local steps. After 100 rounds of FedAvg at
+# server rate 1 the residual is .479 of the labels ("leaves .479 of the labels" for short), and .399 with the best
+# server rate. The best momentum (.93, with server rate 5.2) leaves .050. These three numbers come from rounds that
+# were run. For SCAFFOLD and FedDyn the Krylov space gives no such shortcut. Every setting is run on 1000 of the
+# images, and the best setting is then tuned on all images. With a budget of 100 rounds SCAFFOLD then leaves .366
+# (server rate 3.4) and FedDyn .129 (alpha .055). This took 129 s of processor for SCAFFOLD (with two products a
+# round) and 80 s for FedDyn. The command is:
 #
 #     ntkfl fastest --data fashion-mnist --n 4000 --clients 100 --partition dirichlet:0.3 --steps 5 --budget 100 \
 #         --tiles auto
@@ -79,7 +84,8 @@ plt.show()
 # ## Ten thousand images
 #
 # The data are 10,000 images drawn from all 70,000, on 100 clients, `dirichlet:0.3`, with 10,000 other images to test
-# on. There are 5 local steps with `eta_local` .0294. The tiles are float64, and take some 2 GB with the data:
+# on. There are 5 local steps with `eta_local` .0294. The tiles are stored in float64. With the data they take some 2
+# GB:
 #
 # ![Residual and test accuracy over the rounds: FedAvg, momentum at the server, SCAFFOLD](../infinitely_wide.svg)
 #
@@ -89,27 +95,28 @@ plt.show()
 # | momentum .9 at the server | .693 | .799 | .869 | .876 | | 50 s for 200 rounds |
 # | SCAFFOLD | .691 | .748 | .829 | .845 | | 82 s for 200 rounds |
 #
-# FedAvg's accuracies are proved: they are off by at most .0001 up to round 300, and by at most .0017 after 1000 rounds.
-# Momentum at the server reaches in 100 rounds the accuracy that FedAvg reaches in 1000.
+# The errors of FedAvg's accuracies are proved to be at most .0001 up to round 300, and at most .0017 after 1000
+# rounds. Momentum at the server reaches in 100 rounds the accuracy that FedAvg reaches in 1000.
 #
 # The next table has the processor seconds of a round of each method, at the same sizes. The tiles are float32, the
 # labels have ten columns, and one thread computes. Each number is the mean of ten rounds, and includes the error
-# bounds. The build of the tiles took 2.6 s and the clients' blocks .2 s, with .75 GB in all. On the clock, beside some
-# fifteen other programs on two cores, the build took 67 s and a round 2.1 to 2.5 s. A round of cyclic training, which
-# visits clients one by one, took 34 s.
+# bounds. Before the first round, the tiles took 2.6 s to compute and the clients' blocks .2 s, with .75 GB in all. In
+# wall-clock time, beside some fifteen other programs on two cores, the tiles took 67 s and a round 2.1 to 2.5 s. A
+# round of cyclic training, in which clients train one after the other, took 34 s.
 #
 # | FedAvg | FedProx | FedNova | momentum | Nesterov | SCAFFOLD | FedDyn | cyclic |
 # |---|---|---|---|---|---|---|---|
 # | .070 | .095 | .090 | .100 | .093 | .107 | .097 | 1.8 |
 #
-# With 60,000 images, two label shards for each client and two threads, the work before the first round (samples, tiles,
-# clients' blocks, bounds) took some 250 s of processor. A round of FedAvg, SCAFFOLD, FedDyn and momentum together took
-# 9.7 s.
+# With 60,000 images, two label shards for each client and two threads, the work before the first round (samples,
+# tiles, clients' blocks, bounds) took some 250 s of processor. One round of each of FedAvg, SCAFFOLD, FedDyn and
+# momentum, computed together, took 9.7 s.
 #
-# How large are the errors, compared with their bounds? The next table has the same data, with 5000 of the other images
-# to test on. The four methods ran together, once with float64 tiles and once with float32 tiles (76 and 77 s of
-# processor for 100 rounds, on a loaded machine). "Apart" is the distance between the training residuals of these two
-# runs, over $|y|$. The error of float32 is at most this distance plus the bound of float64:
+# How large are the errors, compared with their bounds? The next table is for the same data, with 5000 of the other
+# images to test on. Four methods ran together, once with float64 tiles and once with float32 tiles (76 and 77 s of
+# processor for 100 rounds, on a loaded machine). The column "apart" has the distance between the training residuals
+# of these two runs, over $|y|$. The error with float32 tiles is at most this distance plus the error bound of the run
+# with float64 tiles:
 #
 # | | round | apart | bound with float32 | float64's bound | test accuracy is proved to, float32 | float64 |
 # |---|---|---|---|---|---|---|
@@ -126,16 +133,17 @@ plt.show()
 # | | 10 | 2.9e-9 | 4.4e-6 | 3.9e-9 | 0 | 0 |
 # | | 100 | 2.3e-8 | 6.3e-5 | 6.0e-9 | .0002 | 0 |
 #
-# The bounds with float32 are 1,500 to 34,000 times the distance, since they allow for roundings that all point the same
-# way. FedAvg's 100 rounds are computed as one series, in a run of FedAvg alone (10 s of processor with either kind of
-# tiles, .97 GB with float32 and 1.2 GB with float64). All accuracies of float32 and float64 agree. FedDyn reaches .828
-# after 100 rounds, SCAFFOLD .825, FedAvg .834, momentum .869.
+# The bounds with float32 are 1,500 to 34,000 times the distance, since they allow for rounding errors that all have
+# the same direction. FedAvg's 100 rounds are computed as one series, in a run of FedAvg alone (10 s of processor with
+# either kind of tiles, .97 GB with float32 and 1.2 GB with float64). All accuracies of float32 and float64 agree.
+# FedDyn reaches .828 after 100 rounds, SCAFFOLD .825, FedAvg .834, momentum .869.
 #
-# The truth is known at this size, from rounds with the whole matrix in float64, without tiles. The next table compares
-# the results of tiles with these rounds. There are three kinds of columns "off": the distance of the training residuals
-# over $|y|$; the largest error of an entry of the residuals; the error of the movement $|U(t)-U(0)|_F$ over the
-# movement. The column after each of them has the bound that the computation with tiles states (`docs/limit_costs.py`;
-# 42 to 70 s of processor and 1.2 GB a method, the rounds of the whole matrix included):
+# At this size the rounds can also be computed with the whole matrix in float64, without tiles. The next table
+# compares the results of tiles with these rounds. It has three kinds of columns "off". The first is the distance of
+# the training residuals over $|y|$, the second is the largest error of an entry of the residuals, and the third is
+# the error of the movement $|U(t)-U(0)|_F$ over the movement. The column after each of them has the bound that the
+# computation with tiles states (`docs/limit_costs.py`; 42 to 70 s of processor and 1.2 GB a method, the rounds of the
+# whole matrix included):
 #
 # | | round | float32: residual off | bound | an entry off | bound | movement off | bound | float64: residual off | bound |
 # |---|---|---|---|---|---|---|---|---|---|
@@ -149,20 +157,20 @@ plt.show()
 # | | 10 | 1.3e-8 | 4.5e-5 | 4.2e-8 | 4.1e-4 | 8.9e-11 | 1.8e-5 | 2.9e-16 | 4.3e-8 |
 # | | 100 | 1.8e-7 | 1.7e-3 | 6.0e-7 | 8.4e-3 | 1.5e-9 | 2.7e-4 | 6.2e-16 | 2.9e-7 |
 #
-# No bound is broken. The residuals of float64 tiles are within 2e-14 of those of the whole matrix. For the rounding of
-# the whole matrix's rounds there is no bound here. The bounds of the movement are 120,000 to 1.7 million times its
-# error, because roundings of single entries cancel in a sum over all entries.
+# No bound is broken. The residuals of float64 tiles are within 2e-14 of those of the whole matrix. The rounds with
+# the whole matrix have rounding errors too, which are not bounded here. The bounds of the movement are 120,000 to 1.7
+# million times its error, because roundings of single entries cancel in a sum over all entries.
 #
-# Another run had 2500 classes and 5000 images (two images of each class; the classes were drawn), for FedAvg with
-# float32 tiles. For rounds 1, 2 and 3 the values of `left_estimate` differ from those of the whole matrix by at most
+# Another run of FedAvg with float32 tiles had 5000 images and 2500 classes, which were drawn at random, with two
+# images each. For rounds 1, 2 and 3 the values of `left_estimate` differ from those of the whole matrix by at most
 # 1.0e-9; the stated bound is 4.9e-5. `left_estimate` took 36 s of processor, with all eigenvectors of a round.
 # `rounds_to` took 9.5 s, and gave the right number of rounds (3). The memory was 1.9 GB in all, with the whole matrix
 # for comparison.
 #
 # ## Sixty thousand images
 #
-# All of Fashion-MNIST is 60,000 images to train on and 10,000 to test on. The tiles take 16.4 GB, or 8.9 GB in float32;
-# `ntkfl limit` says before the work whether they fit into memory. The command for FedAvg with 100 clients,
+# All of Fashion-MNIST is 60,000 images to train on and 10,000 to test on. The tiles take 16.4 GB, or 8.9 GB in
+# float32. Before it starts, `ntkfl limit` says whether they fit into memory. The command for FedAvg with 100 clients,
 # `dirichlet:0.3`, 5 local steps and `eta_local` .00398 is:
 #
 #     ntkfl limit --data fashion-mnist --n 60000 --test 10000 --clients 100 --partition dirichlet:0.3 \
@@ -175,21 +183,22 @@ plt.show()
 # | training accuracy | .685 | .756 | .835 | .890 | .959 |
 # | test accuracy | .685 | .752 | .831 | .876 | .901 |
 #
-# One run of 464 products gave all five rounds, in 2385 s of processor and 9.7 GB. The bound allows for the worst case
-# of 1.8 billion entries that are rounded to float32. The bound proves the test accuracy to .0001 up to round 10 and to
-# .011 at round 100. From round 1000 on it proves nothing about the test accuracy. (A later run of 100 rounds, below,
-# proves it to .0009 at round 100.) The real effect of float32 is far smaller: at 10,000 images float32 and float64
-# tiles give the same accuracies over 10,000 rounds, and residuals within 1.2e-8 of each other.
+# One run with 464 products gave the numbers of all five rounds, in 2385 s of processor and with 9.7 GB. The error
+# bound allows for the worst case of 1.8 billion entries that are rounded to float32. It proves the test accuracy to
+# .0001 up to round 10 and to .011 at round 100. From round 1000 on it proves nothing about the test accuracy. (A
+# later run of 100 rounds, below, proves it to .0009 at round 100.) The real effect of float32 is far smaller: at
+# 10,000 images float32 and float64 tiles give the same accuracies over 10,000 rounds, and residuals within 1.2e-8 of
+# each other.
 #
 # ![Residual, training and test accuracy over the rounds at 60,000 images, by partition and method](../sixty_thousand.svg)
 #
 # The picture has all measurements at this size (`docs/sixty_thousand.json`, drawn by `docs/sixty_thousand.py`). The
-# program proves smaller error bounds now than when these runs were made, for methods with a memory (*Errors of methods
-# that remember where steps change*) and for FedAvg (*Errors of tiles*, *Many rounds at once*). The tables' runs of 100
-# rounds were made again with the smaller bounds. The columns "before" have the first bounds, some of them kept in one
-# digit. The values of the new runs agree with those of the first runs in all digits that were kept. Three methods in
-# one run (`dirichlet:0.3`, `eta_local` .00398) took 31 minutes on the clock beside twenty to thirty other programs on
-# two cores:
+# program proves smaller error bounds now than when these runs were made, for methods with a memory (*Errors of
+# methods that remember where steps change*) and for FedAvg (*Errors of tiles*, *Many rounds at once*). The runs of
+# 100 rounds in the tables were made again with the smaller bounds. The columns "before" have the bounds of the first
+# runs, some of which were kept with one digit. The values of the new runs agree with those of the first runs in all
+# digits that were kept. One run of three methods (`dirichlet:0.3`, `eta_local` .00398) took 31 minutes of wall-clock
+# time beside twenty to thirty other programs on two cores:
 #
 # | | test accuracy after round 1 | 10 | 46 | 100 | left of the labels after 10 | after 100 | its error is at most | before | error of the accuracy at most | before |
 # |---|---|---|---|---|---|---|---|---|---|---|
@@ -200,29 +209,30 @@ plt.show()
 # The errors are those after round 100. FedAvg takes 1000 rounds to reach momentum's .876.
 #
 # `ntkfl fastest --tiles` tunes steps in the labels' Krylov space. For 100 rounds with `dirichlet:0.3` and the same
-# `eta_local`, it predicts that FedAvg leaves .494 with server rate 3.17, and that momentum .956 leaves .324 with server
-# rate 5.98. The search took 219 s of processor and as long on the clock, beside one other program, with the tiles read
-# from a file. For FedAvg with server rate 1 the prediction is .538, as in the table. The predictions have no proved
-# error. Then the rounds themselves were run with these steps, both methods in one run. This run was stopped once and
-# continued. The part after the stop took 756 s of processor, 13 minutes on the clock beside one other program, and 9.8
-# GB:
+# `eta_local`, it predicts that FedAvg leaves .494 with server rate 3.17, and that momentum .956 leaves .324 with
+# server rate 5.98. The search took 219 s of processor and about as long in wall-clock time, beside one other program,
+# with the tiles read from a file. For FedAvg with server rate 1 the prediction is .538, as in the table. The
+# predictions have no proved error. Then the rounds themselves were run with these steps, both methods in one run.
+# This run was stopped once and continued. The part after the stop took 756 s of processor, 13 minutes of wall-clock
+# time beside one other program, and 9.8 GB:
 #
 # | method | steps | predicted | left of the labels after 100 rounds | its error is at most | test accuracy | its error is at most |
 # |---|---|---|---|---|---|---|---|
 # | FedAvg | server rate 3.17 | .494 | .4942 | 4e-4 | .857 | .0063 |
 # | momentum | momentum .956, server rate 5.98 | .324 | .3239 | .15 | .902 | .31 |
 #
-# At these server rates the sum of the clients' largest eigenvalues is above 2, and therefore proves no error bound. The
-# error bounds come from a second run, with a sharper bound of the largest eigenvalue ({doc}`../proofs/linear_methods`,
-# *Rounds without a matrix*). Its values are those of the first run in the digits that were kept. The second run took 17
-# minutes on the clock beside some fifteen other programs, 1300 s of processor and 10.0 GB, with the tiles from a file.
-# More than half of this time was spent before the first round, on the step limits and the bound of the largest
-# eigenvalue. For momentum the bound of the residual's error proves little after 100 rounds. After 10 rounds this bound
-# is .0013, and the test accuracy is proved to .0023.
+# At these server rates the simple bound of the largest eigenvalue, the sum of the clients' largest eigenvalues, is
+# above 2, and therefore proves no error bound. The error bounds come from a second run, with a sharper bound of the
+# largest eigenvalue ({doc}`../proofs/linear_methods`, *Rounds without a matrix*). Its values are those of the first
+# run in the digits that were kept. The second run took 17 minutes of wall-clock time beside some fifteen other
+# programs, 1300 s of processor and 10.0 GB, with the tiles from a file. More than half of this time was spent before
+# the first round, on the step limits and the bound of the largest eigenvalue. For momentum the bound of the
+# residual's error proves little after 100 rounds. After 10 rounds this bound is .0013, and the test accuracy is
+# proved to .0023.
 #
-# Here are 4000 images on 100 clients, with server rates at which the sum of the clients' largest eigenvalues proves
-# nothing. One run of 100 rounds has three methods, 10,000 other images to test on, and float32 tiles; it took 16 s of
-# processor:
+# The next table is for 4000 images on 100 clients, again with server rates at which the sum of the clients' largest
+# eigenvalues proves nothing. One run of 100 rounds has three methods, 10,000 other images to test on, and float32
+# tiles. It took 16 s of processor:
 #
 # | method | steps | left of the labels | its error is at most | test accuracy | error of the accuracy at most |
 # |---|---|---|---|---|---|
@@ -232,14 +242,15 @@ plt.show()
 #
 # With float64 tiles the three residuals are proved to 2.2e-8, 7.9e-7 and 5.8e-8, and the accuracies exactly.
 #
-# Momentum's bound is large because errors of the memory are kept for $1/(1-.93)$ rounds, and are all counted as if they
-# had one direction. SCAFFOLD's errors have proved bounds nearly up to the largest stable server rate. For these 4000
-# images they have them at server rate 4.5, which is .98 of the largest. For 2000 images on 20 clients they have them at
-# 2.8, where the largest is 3.2.
+# Momentum's bound is large because errors of the memory are kept for $1/(1-.93)$ rounds, and are all counted as if
+# they had one direction. SCAFFOLD's errors have proved bounds nearly up to the largest stable server rate. For these
+# 4000 images the bounds exist at server rate 4.5, which is .98 of the largest. For 2000 images on 20 clients they
+# exist at 2.8, where the largest is 3.2.
 #
-# For SCAFFOLD and FedDyn `fastest` searches on 1000 of the images, the same share of each client's images, and then
-# tunes the best setting on all images. The next table has the best settings for 1000 to 9000 images and a budget of 100
-# rounds. `eta_local` is the same share of its limit everywhere (231 s of processor on a loaded machine):
+# For SCAFFOLD and FedDyn `fastest` searches on 1000 of the images, with the same share of the images of each client.
+# It then tunes the best setting on all images. The next table has the best settings for 1000 to 9000 images and a
+# budget of 100 rounds. `eta_local` is the same share of its limit everywhere (231 s of processor on a loaded
+# machine):
 #
 # | images | SCAFFOLD's server rate | leaves | FedDyn's alpha | leaves |
 # |---|---|---|---|---|
@@ -248,8 +259,8 @@ plt.show()
 # | 9002 | 3.75 | .460 | .087 | .276 |
 #
 # More images are harder to fit in the same number of rounds, and steps that suit few images are too long for more. At
-# 60,000 images one run had five settings that continue the table, and FedDyn with alpha 5. It took 1556 s of processor,
-# 33 minutes on the clock beside some ten other programs, and 11.0 GB. There was no search at this size. FedDyn's
+# 60,000 images there was no search. One run had five settings that continue the table, and FedDyn with alpha 5. It
+# took 1556 s of processor, 33 minutes of wall-clock time beside some ten other programs, and 11.0 GB. FedDyn's
 # residual still falls when alpha grows from .13 to .2:
 #
 # | method | steps | left of the labels after 100 rounds | its error is at most | test accuracy | error of the accuracy at most | before |
@@ -276,8 +287,8 @@ plt.show()
 # 60,000.
 #
 # With similar clients (`--partition iid --rounds 100`, `eta_local` .0217 for all) four methods in one run took 1044 s
-# of processor, 16 minutes on the clock beside some fifteen other programs on two cores, and 10.6 GB. The file with the
-# tiles was there already:
+# of processor, 16 minutes of wall-clock time beside some fifteen other programs on two cores, and 10.6 GB. The file
+# with the tiles existed already:
 #
 # | | test accuracy after round 1 | 10 | 100 | left of the labels after 100 | its error is at most | before | error of the accuracy at most | before |
 # |---|---|---|---|---|---|---|---|---|
@@ -286,12 +297,13 @@ plt.show()
 # | FedDyn, alpha 5 | .710 | .824 | .873 | .458 | 1.2e-3 | 1e-3 | .0019 | .035 |
 # | momentum .9 at the server | .712 | .838 | .894 | .384 | 6e-3 | 9e-3 | .010 | .12 |
 #
-# With similar clients the numbers of SCAFFOLD and FedAvg differ by at most .0011. FedDyn and momentum move farther in a
-# round. With `dirichlet:0.3` FedAvg's longest step is a fifth of the longest step here, because the largest client
-# decides it. So 100 rounds reach less.
+# With similar clients the numbers of SCAFFOLD and FedAvg differ by at most .0011. FedDyn and momentum move farther in
+# a round. With `dirichlet:0.3` FedAvg's longest step is a fifth of the longest step here, because the largest client
+# limits the step. So 100 rounds reduce the residual less.
 #
 # With two label shards for each client (`--partition shards:2`, `eta_local` .00760) 1000 rounds of FedAvg took 165
-# products, 771 s of processor and 9.2 GB, 47 minutes on the clock beside a dozen other programs on two cores:
+# products, 771 s of processor and 9.2 GB, and 47 minutes of wall-clock time beside a dozen other programs on two
+# cores:
 #
 # | round | 1 | 10 | 100 | 1000 |
 # |---|---|---|---|---|
@@ -302,8 +314,8 @@ plt.show()
 #
 # The test accuracy is proved exactly at round 1, and to .0002 at round 10, .0005 at round 100 and .0067 at round 1000.
 #
-# On the same clients, at the same `eta_local`, four methods in one run took 791 s of processor, 16 minutes on the clock
-# beside some five other programs on two cores, and 10.3 GB. The file with the tiles was there already:
+# On the same clients, at the same `eta_local`, four methods in one run took 791 s of processor, 16 minutes of
+# wall-clock time beside some five other programs on two cores, and 10.3 GB. The file with the tiles existed already:
 #
 # | | test accuracy after round 1 | 10 | 46 | 100 | left of the labels after 10 | after 100 | its error is at most | before | error of the accuracy at most | before |
 # |---|---|---|---|---|---|---|---|---|---|---|
@@ -312,18 +324,20 @@ plt.show()
 # | FedDyn, alpha 5 | .706 | .809 | .859 | .873 | .569 | .459 | 8.5e-4 | 1.5e-3 | .0020 | .030 |
 # | momentum .9 at the server | .706 | .808 | .869 | .883 | .617 | .454 | 1.2e-3 | 3.1e-3 | .0025 | .029 |
 #
-# Here SCAFFOLD differs from FedAvg: it leaves less of the labels, .518 against .543, and yet classifies fewer test images
-# rightly, .8399 against .8426. At round 10 it does so too. The bounds prove this at both rounds.
+# Here SCAFFOLD differs from FedAvg. It leaves less of the labels, .518 against .543, and yet its test accuracy is
+# lower, .8399 against .8426. The same holds at round 10. The error bounds prove both differences at both rounds.
 #
 # `--memmap FILE` keeps the tiles in a file, for tiles that do not fit into memory. This was tried with 20,000 images,
-# whose .88 GB were still in the system's cache. A round of SCAFFOLD took .34 s from the file and .38 s from memory, on
-# one core of two. The residual after six rounds had the same norm. The file was read in 2.8 s; a build took 9 to 12 s.
-# When a file is opened, one row in 256 is compared with the kernel, and so is each slab's row with the largest entry
-# off the diagonal (12,000 images: .36 s of processor, a build 4.2 s). A change of other rows on the disk is not
-# detected. A file larger than the memory works, at the disk's speed. This was tried with a process that may hold 750 MB
-# (a memory group of Linux, page cache included). It refused in advance to hold the tiles of 20,000 samples in memory,
-# "n up to 13396 would fit", and built them in a file of 880 MB. Each product then read 810 MB from the disk and took
-# 1.0 s of processor and 7 s on the clock, beside fifteen other programs.
+# whose .88 GB were still in the system's cache. A round of SCAFFOLD took .34 s from the file and .38 s from memory,
+# on one core of two. The residual after six rounds had the same norm. Reading the file took 2.8 s, and computing the
+# tiles 9 to 12 s. When a file is opened, one row in 256 is compared with the kernel. In each slab of consecutive
+# rows, the row with the largest entry off the diagonal is compared too (with 12,000 images this took .36 s of
+# processor, where computing the tiles took 4.2 s). A change of other rows on the disk is not detected. The file may
+# be larger than the memory. Products then take as long as reading the file from the disk. This was tried with a
+# process that was allowed to use 750 MB (by a memory control group of Linux, page cache included). For 20,000 samples
+# it refused in advance to hold the tiles in memory, with the message "n up to 13396 would fit". With `--memmap` it
+# built them in a file of 880 MB. Each product then read 810 MB from the disk and took 1.0 s of processor and 7 s of
+# wall-clock time, beside fifteen other programs.
 #
 # With `--device cuda` a GPU holds and multiplies the tiles. **This has never run on a GPU**, because none was at hand.
 # The script `docs/tiles_on_a_device.py` of the repository ran with the CPU as the device (`python
@@ -331,22 +345,24 @@ plt.show()
 # of one process by at most .0004 of the proved bounds. The script needs numpy, scipy, numba, PyTorch, jaxtyping and
 # python-flint, but no JAX.
 #
-# Several methods in one command share the tiles, and need one product a round together:
+# Several methods in one command share the tiles, and need only one product in each round:
 #
 #     ntkfl limit --n 60000 --test 10000 --clients 100 --tiles float32 --rounds 100 --state run.npz \
 #         --method fedavg --method scaffold --method fedavgm:momentum=0.9,server_rate=3.7
 #
-# A product reads the tiles once, whatever its number of columns: with 6144 images ten columns took .039 s of processor,
-# and fifty, for five methods, .115 s. The methods share the build, the test images' kernel and the tiles' memory.
+# A product reads the tiles once, whatever its number of columns: with 6144 images ten columns took .039 s of
+# processor, and fifty columns, for five methods, took .115 s. The methods share the computation of the tiles, the
+# kernel of the test images, and the memory of the tiles.
 #
-# The next table has what each method costs alone, with 100 clients, `dirichlet:0.3`, 5 local steps and float32 tiles in
-# a file. It has seconds of processor and of the clock: those until the first round (clients' blocks, limits of the
-# steps, error bounds), and those of ten rounds with their error bounds. The first row of each size is the build of the
-# tiles. The memory is the peak of the process, with the pages of the file. The load is that of the machine at the end.
-# No other large program ran on the two cores. FedAvg with a tuned server rate needs a search for its step limit: 61
-# products at 20,000 images. The tuned rate leaves least after 100 rounds. At 20,000 images this is .472 of the labels,
-# against .516 at rate 1, by the Krylov space of 40 products (rates in steps of .05; 2.642 is the largest stable rate).
-# `docs/limit_costs.py` measures rows again:
+# The next table has the time and memory of each method when it runs alone, with 100 clients, `dirichlet:0.3`, 5 local
+# steps and float32 tiles in a file. The times are processor time and wall-clock time in seconds. For each there is
+# the time until the first round (clients' blocks, limits of the steps, error bounds), and the time of ten rounds with
+# their error bounds. The first row of each size is the computation of the tiles. The memory is the peak of the
+# process, including the pages of the file. The load is the load average of the machine at the end. No other large
+# program ran on the two cores. FedAvg with a tuned server rate needs a search for its step limit: 61 products at
+# 20,000 images. The tuned rate is the one that leaves least after 100 rounds, by a computation in the Krylov space of
+# 40 products, with rates in steps of .05. At 20,000 images it leaves .472 of the labels, against .516 at rate 1. The
+# largest stable rate is 2.642. `docs/limit_costs.py` measures rows again:
 #
 # | images | | processor: until the first round | ten rounds | clock: until the first round | ten rounds | memory | load |
 # |---|---|---|---|---|---|---|---|
@@ -371,18 +387,18 @@ plt.show()
 #
 #     ntkfl limit --n 60000 --test 10000 --clients 100 --method scaffold --state run.npz --scheduler tcp://HOST:8786
 #
-# - Each worker has consecutive rows of the lower triangle, and all workers have nearly the same number of entries. A
-#   product passes through the workers once: each adds its share to the sum of the workers before it. The order of the
-#   sum is that of one process, so that the numbers have the same bits on any number of workers. A single process gives
-#   these bits too if it has as many BLAS threads as a worker (by default 1); otherwise entries differ by a rounding,
-#   2e-16.
-# - Memory is checked before the work: the memory that a worker may hold before Dask writes to the disk, and the memory
-#   of its machine.
-# - If a worker dies, others compute its rows again. On a machine of another kind rows may get other bits. Such rows are
-#   refused, since error bounds rest on one matrix. If no worker or no scheduler is left, the run ends with a message
-#   that says so. `--state` has the rounds of the run, and the same command continues from them, on a cluster or without
-#   one.
-# - The clients' blocks and the predictions are computed in the process that asks the workers.
+# - Each worker has consecutive rows of the lower triangle, and all workers have nearly the same number of entries. In
+#   a product the workers take turns once: each adds its share to the sum of the workers before it. The order of the
+#   sum is that of one process, so that the numbers have the same bits on any number of workers. A single process
+#   gives the same bits too if it has as many BLAS threads as a worker (by default 1). Otherwise entries differ by
+#   rounding, about 2e-16.
+# - Before the work begins, the needed memory is compared with the memory that a worker may hold before Dask writes to
+#   the disk, and with the memory of its machine.
+# - If a worker dies, others compute its rows again. On a machine of another kind rows may get other bits. Such rows
+#   are refused, since error bounds rest on one matrix. If no worker or no scheduler is left, the run ends with a
+#   message that says so. The file given by `--state` has the rounds up to then, and the same command continues from
+#   them, on a cluster or without one.
+# - The clients' blocks and the predictions are computed in the process that started the run, not by the workers.
 #
 # The next table has processor seconds for 6000 images, 100 clients, float32 tiles and 30 rounds, on two workers of this
 # machine under load:
@@ -392,20 +408,21 @@ plt.show()
 # | FedAvg | 5.0 | 4.5 | 5.0, 5.0 | 0 |
 # | SCAFFOLD | 4.3 | 5.4 | 7.1, 6.9 | 0 |
 #
-# A matrix of this size gains nothing: a cluster is for tiles that one machine does not hold.
+# For a matrix of this size a cluster gains nothing. It is meant for tiles that do not fit on one machine.
 #
-# With 20,000 images, `dirichlet:0.3` and float32 tiles, 20 rounds of FedAvg, SCAFFOLD and momentum .9 in one run have the
-# same residuals and coefficients, bit for bit, on two workers as in one process with one BLAS thread: the largest
+# With 20,000 images, `dirichlet:0.3` and float32 tiles, FedAvg, SCAFFOLD and momentum .9 were run for 20 rounds, on
+# two workers and in one process with one BLAS thread. The residuals and coefficients have the same bits: the largest
 # difference is 0 in all eleven rounds that were kept, and the written files of curves are equal.
 #
-# With all 60,000 images, 100 clients of two label shards and float32 tiles, three rounds of SCAFFOLD and momentum .9 in
-# one run took 9 minutes on the clock, on two workers of this machine with a thread each, beside some ten other programs
-# on two cores. Compared with the rounds of one process above (`python docs/sixty_thousand.py apart`), SCAFFOLD's
-# residuals and coefficients have the same bits, and momentum's residuals differ by at most 2.8e-16: the one process
-# multiplied forty columns at a time, this run twenty. The workers took 75 and 78 s of processor, most of it for the
-# tiles, and 4.7 and 4.8 GB; the process that asks took 28 s and 2.7 GB, with its samples and imports; the scheduler had
-# .5 GB. Nothing as large as the tiles of 2048 rows leaves a worker. With 20,000 images, whose tiles take .86 GB, the
-# process that asks had 1.1 GB, the scheduler .23 GB, and the workers .94 and .88 GB and 13 s of processor each.
+# With all 60,000 images, 100 clients of two label shards and float32 tiles, three rounds of SCAFFOLD and momentum .9
+# in one run took 9 minutes of wall-clock time, on two workers of this machine with a thread each, beside some ten
+# other programs on two cores. The results were compared with the rounds of one process above (`python
+# docs/sixty_thousand.py apart`). SCAFFOLD's residuals and coefficients have the same bits. Momentum's residuals
+# differ by at most 2.8e-16, because the one process multiplied forty columns at a time, and this run twenty. The
+# workers took 75 and 78 s of processor, most of it for the tiles, and 4.7 and 4.8 GB. The process that started the
+# run took 28 s and 2.7 GB, with its samples and imports, and the scheduler took .5 GB. No message from a worker is as
+# large as the tiles of 2048 rows. With 20,000 images, whose tiles take .86 GB, the process that started the run took
+# 1.1 GB, the scheduler .23 GB, and the workers .94 and .88 GB and 13 s of processor each.
 #
 # ## A million images
 #
@@ -430,16 +447,16 @@ print(f"10,000 rounds of FedAvg: {products} products, {2385 * times / 3600:.0f} 
 print(f"{8 * columns * (n * workers + ends) * products / 1e12:.1f} TB sent")
 
 # %% [markdown]
-# The hours are extrapolated from our two cores; nothing was run at that size. Methods with a memory take a product for
-# each round. The blocks of 100 clients of 10,000 images each would take 80 GB in the process that asks, those of 10,000
-# clients of 100 images .8 GB: `ntkfl limit` is only for the second case.
+# The hours are extrapolated from our two cores. Nothing was run at that size. Methods with a memory take a product
+# for each round. In the process that starts the run, the blocks of 100 clients with 10,000 images each would take 80
+# GB, and those of 10,000 clients with 100 images each .8 GB. So `ntkfl limit` is only for many small clients.
 #
 # ## How far an approximation is from the truth
 #
-# `kernel_regime` takes a kernel of low rank as it takes any kernel, and its rounds can be compared with the exact
-# limit. *Nystrom* replaces $k(x, z)$ by $k(x, L) k(L, L)^{-1} k(L, z)$ with some of the samples as landmarks $L$ (here
-# scikit-learn's). *Random features* are the kernel of a network with few neurons at its start, with $d$ features for
-# each neuron. Here are both approximations with 600 images:
+# `kernel_regime` takes a kernel of low rank as it takes any kernel, and the rounds with such a kernel can be compared
+# with the exact limit. *Nystrom* replaces $k(x, z)$ by $k(x, L) k(L, L)^{-1} k(L, z)$ with some of the samples as
+# landmarks $L$ (here scikit-learn's). *Random features* are the kernel of a network with few neurons at its start,
+# with $d$ features for each neuron. Here are both approximations with 600 images:
 
 # %% tags=["noise:0.5"]
 import numpy as np
@@ -509,17 +526,18 @@ against_the_limit(
 #
 # - The distances are those of all training outputs, over $|y|$. They grow with the rounds: few landmarks leave out the
 #   directions that are learnt late.
-# - Nystrom with 3000 landmarks, .3 of the images, is off by .02 after 100 rounds, and its accuracy by .004 (20 of 5000
-#   images). With 100 landmarks the accuracy is .056 too low: a curve of that kernel is not the curve of the infinitely
-#   wide network.
-# - A neuron has 784 random features. With the same number of features, random features give outputs that are farther
-#   off than Nystrom's. Yet 256 neurons, off by .061, are nearer in accuracy than 1000 landmarks, off by .046. The table
-#   has one draw of landmarks and one of neurons.
+# - Nystrom with 3000 landmarks, .3 of the images, is off by .02 after 100 rounds, and its accuracy by .004 (20 of
+#   5000 images). With 100 landmarks the accuracy is .056 too low, so the curve of that kernel is not the curve of the
+#   infinitely wide network.
+# - Each neuron has 784 random features. With the same number of features, random features give outputs that are
+#   farther off than Nystrom's. Yet with 256 neurons, whose outputs are off by .061, the accuracy is nearer to the
+#   exact one than with 1000 landmarks, whose outputs are off by .046. The table has one draw of landmarks and one
+#   draw of neurons.
 # - If the outputs matter, take Nystrom, and state its number of landmarks.
 #
-# At 60,000 images, where approximations would be used, they are compared with ten exact rounds of FedAvg (100 clients,
-# iid, 5 local steps, `eta_local` .0217; `docs/sixty_thousand.py kernels`, 254 s of processor for these kernels). The
-# table has the distance over $|y|$, and the largest difference of all 600,000 outputs:
+# In practice approximations would be used at sizes such as 60,000 images. The next table compares them there with ten
+# exact rounds of FedAvg (100 clients, iid, 5 local steps, `eta_local` .0217; `docs/sixty_thousand.py kernels`, 254 s
+# of processor for these kernels). It has the distance over $|y|$, and the largest difference of all 600,000 outputs:
 #
 # | kernel | off after round 1 | 10 | largest, 1 | 10 | training accuracy, 1 | 10 | test accuracy, 1 | 10 |
 # |---|---|---|---|---|---|---|---|---|
@@ -529,13 +547,14 @@ against_the_limit(
 # | 1000 | .005 | .022 | .02 | .09 | .713 | .796 | .707 | .793 |
 # | 3000 | .002 | .007 | .004 | .03 | .716 | .802 | .711 | .798 |
 #
-# With the same landmarks the outputs are two to three times as far off as with 10,000 images; clients and steps differ
-# too. So an error at a smaller size does not predict the error at a larger size. After ten rounds 3000 landmarks give
-# .994 of the test images the same class as the exact kernel, and the test accuracy is .004 too low.
+# With the same number of landmarks the outputs are two to three times as far off as with 10,000 images. The clients
+# and steps differ too. So an error at a smaller size does not predict the error at a larger size. After ten rounds
+# 3000 landmarks give .994 of the test images the same class as the exact kernel, and the test accuracy is .004 too
+# low.
 #
-# Random features at 60,000 images are compared with the run of two label shards for each client (FedAvg, `eta_local`
-# .00760; one draw each). `docs/sixty_thousand.py` of the repository computes the rows from a stored run. It computes
-# the rows of the table above in the same way, from a run with `--partition iid --rounds 10`:
+# Random features at 60,000 images are compared with FedAvg on clients with two label shards each (`eta_local` .00760;
+# one draw of each kernel). `docs/sixty_thousand.py` of the repository computes the rows of the next table from a
+# stored run. It computed the rows of the table above in the same way, from a run with `--partition iid --rounds 10`:
 #
 #     ntkfl limit --data fashion-mnist --n 60000 --test 10000 --clients 100 --partition shards:2 \
 #         --method fedavg --tiles float32 --rounds 32 --state run.npz
@@ -550,25 +569,27 @@ against_the_limit(
 # | Nystrom, 300 landmarks | .005 | .027 | .054 | .02 | .11 | .21 | .696 | .754 | .787 | .695 | .750 | .784 | 29 s |
 # | Nystrom, 1000 landmarks | .001 | .009 | .019 | .01 | .04 | .08 | .704 | .768 | .803 | .703 | .765 | .801 | 62 s |
 #
-# Nystrom's kernel with 300 landmarks gives outputs nearer to the exact ones than ten times as many random features do,
-# but its test accuracy is farther off: .022 too low after ten rounds. With features of a neuron and a direction each,
-# $1[w'x>0]\,v'x$ with $v$ drawn as $w$ is, the accuracy is .003 too low. Do not take all 784 features of each neuron:
-# the same number of features then comes from few neurons.
+# Nystrom's kernel with 300 landmarks gives outputs nearer to the exact ones than ten times as many random features
+# do. But its test accuracy is farther off: .022 too low after ten rounds. Random features can also have a neuron and
+# a direction each, $1[w'x>0]\,v'x$ with $v$ drawn from the distribution of $w$. With such features the accuracy is
+# .003 too low. Do not take all 784 features of each neuron, because then the same number of features comes from few
+# neurons.
 #
-# - For the times of this table the kernels were stored in tiles. A kernel of type `gram.Features`, as `gram.nystroem`
-#   and `ntkfl limit --landmarks 3000` give it, needs no tiles: its $m$ features take $8 n m$ bytes, and a product $4 n
-#   m$ operations for each column. At 60,000 images of 100 clients (iid) 30 rounds of FedAvg with 3000 landmarks took
-#   116 s of processor and 3.4 GB, with 1000 landmarks 43 s; the features of a million images and 3000 landmarks are 24
-#   GB. The error bounds cover rounding, but not the distance of this kernel from the exact one.
+# - When the times of this table were measured, the kernels were stored in tiles. But a kernel of type
+#   `gram.Features`, as `gram.nystroem` and `ntkfl limit --landmarks 3000` give it, needs no tiles: its $m$ features
+#   take $8 n m$ bytes, and a product takes $4 n m$ operations for each column. At 60,000 images of 100 clients (iid)
+#   30 rounds of FedAvg took 116 s of processor and 3.4 GB with 3000 landmarks, and 43 s with 1000 landmarks. The
+#   features of a million images and 3000 landmarks would take 24 GB. The error bounds cover rounding, but not the
+#   distance of this kernel from the exact one.
 #
 # ## Networks of finite width
 #
 # The study `image-limits` trains networks with ten readouts, and compares every round with the limit of the same
-# method. The networks have `dirichlet:0.3`, a hundred images for each client and 5 local steps. As above, `eta_local`
-# is half of the step at which a client alone diverges. A network is off its limit for two reasons: its kernel at the
-# start is not that of infinite width, and its kernel moves during training. To tell the two reasons apart, the study
-# also trains the linearisation of each network around its first weights, by the same steps. The kernel of a
-# linearisation does not move. All distances are those of the outputs on all training images, over $|y|$:
+# method. The clients have a hundred images each, split by `dirichlet:0.3`, and take 5 local steps. As above,
+# `eta_local` is half of the step at which a client alone diverges. A network is off its limit for two reasons: its
+# kernel at the start is not that of infinite width, and its kernel moves during training. To tell the two reasons
+# apart, the study also trains the linearisation of each network around its first weights, by the same steps. The
+# kernel of a linearisation does not move. All distances are those of the outputs on all training images, over $|y|$:
 #
 # ![Distances from the limit and from the linearisation, and test accuracy, over the rounds](../image_limits.svg)
 #
@@ -600,20 +621,20 @@ against_the_limit(
 #
 # - The first kernel causes most of the distance. Up to round 32, and with 256 neurons up to round 320, no network of
 #   the tables is farther from its linearisation than the linearisation is from the limit.
-# - Yet training leaves the kernel regime, little by little. Under FedAvg with 1024 neurons, the moving kernel's part of
-#   the distance is an eighth of the first kernel's part after round 1, .30 of it after 10 and .41 after 32. Under
+# - Yet training leaves the kernel regime, little by little. Under FedAvg with 1024 neurons, the moving kernel's part
+#   of the distance is an eighth of the first kernel's part after round 1, .30 of it after 10 and .41 after 32. Under
 #   momentum, which moves the weights farther, it is .62 of the first kernel's part after 32. With 256 neurons this
-#   ratio levels off: for a network trained for 320 rounds of FedAvg it is .47 at round 32, .55 at round 100 and .58 at
-#   the end; with momentum .53, .58 and .58.
+#   ratio levels off. For a network trained for 320 rounds of FedAvg it is .47 at round 32, .55 at round 100 and .58
+#   at the end. With momentum it is .53, .58 and .58.
 # - From 256 to 1024 neurons, the distance from the limit falls by the factor .55 at round 1 and by .6 to .7 at round
-#   32; $m^{-1/2}$ would be a half. The moving kernel's part falls by the factor .37 at round 1; at round 32 by a half
-#   under FedAvg and SCAFFOLD, and under momentum only by .84.
-# - With 256, 1024, 4096 and 16384 neurons the distance from the limit after 5 rounds of FedAvg is .102, .052, .026 and
-#   .013: a half each time, as $m^{-1/2}$. The moving kernel's part is .034, .013, .0046 and .0016: each time .36 of the
-#   part before. So the moving kernel's share of the distance falls with the width, from .32 to .13. (16384 neurons were
-#   trained in float32, for 5 rounds, in 110 s of processor.)
-# - Up to round 32 a network is nearer to the limit than its linearisation is: the movement of the kernel makes up for a
-#   part of the first kernel's error.
+#   32; $m^{-1/2}$ would be a half. The moving kernel's part falls by the factor .37 at round 1. At round 32 it falls
+#   by a half under FedAvg and SCAFFOLD, and only by the factor .84 under momentum.
+# - With 256, 1024, 4096 and 16384 neurons the distance from the limit after 5 rounds of FedAvg is .102, .052, .026
+#   and .013. It is halved each time, as $m^{-1/2}$ is. The moving kernel's part is .034, .013, .0046 and .0016, each
+#   time .36 of the part before. So the moving kernel's share of the distance falls with the width, from .32 to .13.
+#   (16384 neurons were trained in float32, for 5 rounds, in 110 s of processor.)
+# - Up to round 32 a network is nearer to the limit than its linearisation is, because the movement of the kernel
+#   makes up for a part of the first kernel's error.
 #
 # | images | method | width | test accuracy of the networks | of their linearisations | of the limit |
 # |---|---|---|---|---|---|
@@ -638,44 +659,44 @@ against_the_limit(
 # | 60,000 | SCAFFOLD | 1024 | .669 to .678, .706 to .711 | .674, .708 | .680, .711 |
 # | 60,000 | SCAFFOLD | 4096 | .679, .710 | .679, .710 | .680, .711 |
 #
-# At the rounds of this table, the test accuracies of 1024 neurons are within .01 of the limit's on 2,000 and 10,000
-# images; those of 256 neurons are within .02. On 60,000 images one of two networks of 1024 neurons is farther below the
-# limit at first: by .017 after round 1 of FedAvg, and by .016 after round 2 of momentum. After round 7 of FedAvg it is .005
-# below. Two networks of one width are up to .018 apart.
+# At the rounds of this table, on 2,000 and 10,000 images, the test accuracies of networks with 1024 neurons are
+# within .01 of the limit's, and those with 256 neurons within .02. On 60,000 images one of two networks of 1024
+# neurons is farther below the limit at first: by .017 after round 1 of FedAvg, and by .016 after round 2 of momentum.
+# After round 7 of FedAvg it is .005 below. Two networks of one width are up to .018 apart.
 #
-# The ranking of the methods stays: if two limits differ by .01 or more after one of these rounds, the networks of each
-# width and seed are in the same order. On 2,000 images this was seen for FedAvg and momentum with up to 4096 neurons
-# and for SCAFFOLD with up to 1024; on 10,000 images it was seen for all three methods with 1024. On 10,000 images two
-# seeds of each method give 40 such pairs in nine rounds, all in the limits' order. After 32 rounds the limits of
-# FedAvg, momentum and SCAFFOLD have test accuracies .803, .852 and .793, the networks .802 to .803, .848 to .849 and
-# .793 to .794. On 60,000 images two networks of 1024 neurons under each method were trained for five rounds: ten such
-# pairs, all in the limits' order. After round 5 the limits have .725, .749 and .711, the networks .721 and .729, .746
-# and .750, .706 and .711. One network of 4096 neurons under each method (under FedAvg for three rounds) gives three
-# more such pairs, all in the limits' order.
+# Networks rank the methods as their limits do: if the test accuracies of two limits differ by .01 or more after one
+# of these rounds, the networks of each width and seed are in the same order. On 2,000 images this was seen for FedAvg
+# and momentum with up to 4096 neurons and for SCAFFOLD with up to 1024; on 10,000 images it was seen for all three
+# methods with 1024. On 10,000 images two seeds of each method give 40 such pairs in nine rounds, all in the limits'
+# order. After 32 rounds the limits of FedAvg, momentum and SCAFFOLD have test accuracies .803, .852 and .793, the
+# networks .802 to .803, .848 to .849 and .793 to .794. On 60,000 images two networks of 1024 neurons under each
+# method were trained for five rounds. They give ten such pairs, all in the limits' order. After round 5 the limits
+# have .725, .749 and .711, and the networks .721 and .729, .746 and .750, .706 and .711. One network of 4096 neurons
+# under each method (under FedAvg for three rounds) gives three more such pairs, all in the limits' order.
 #
-# More images do not take a network of one width farther from its limit: with 1024 neurons the distance after 7 rounds
-# of FedAvg is .056, .052 and .051 for 2,000, 10,000 and 60,000 images, on 20, 100 and 100 clients. On 10,000 images,
-# sixteen times as many neurons divide the distance after 10 rounds by 4.0, as $m^{-1/2}$ does, and the moving kernel's
-# part by 7.9; test accuracies are then within .002 of the limit's. In float32, the network of 1024 neurons on all
-# 60,000 images took 694 s of processor for 7 rounds, half of this time for the limit's tiles. The network of 16384
-# neurons on 10,000 images took 430 s for 10 rounds.
+# With more images a network of a given width is not farther from its limit. With 1024 neurons the distance after 7
+# rounds of FedAvg is .056, .052 and .051 for 2,000, 10,000 and 60,000 images, on 20, 100 and 100 clients. On 10,000
+# images, sixteen times as many neurons divide the distance after 10 rounds by 4.0, as $m^{-1/2}$ does, and the moving
+# kernel's part by 7.9. Test accuracies are then within .002 of the limit's. In float32, the network of 1024 neurons
+# on all 60,000 images took 694 s of processor for 7 rounds. Half of this time was spent on the tiles of the limit.
+# The network of 16384 neurons on 10,000 images took 430 s for 10 rounds.
 #
 # With all 60,000 images, wider networks were trained for three rounds, since a round of 16384 neurons and of their
-# linearisation takes some 350 s of processor. After round 3 the distance from the limit is .0424, .0196 and .0101 with
-# 1024, 4096 and 16384 neurons, about a half each time, as $m^{-1/2}$; the moving kernel's part is .0066, .0024 and
-# .0008, near to $m^{-3/4}$. Test accuracies are .703, .708 and .710, that of the limit is .708. These are networks of
-# one seed. With another seed, networks of 1024 and 4096 neurons are .0402 and .0205 off after round 3, and the moving
-# kernel's part is .0066 and .0023.
+# linearisation takes some 350 s of processor. After round 3 the distance from the limit is .0424, .0196 and .0101
+# with 1024, 4096 and 16384 neurons. It is about halved each time, as $m^{-1/2}$ is. The moving kernel's part is
+# .0066, .0024 and .0008, which falls nearly like $m^{-3/4}$. Test accuracies are .703, .708 and .710, that of the
+# limit is .708. These are networks of one seed. With another seed, networks of 1024 and 4096 neurons are .0402 and
+# .0205 off after round 3, and the moving kernel's part is .0066 and .0023.
 #
-# Under momentum, 1024 neurons on all images are .099 and .095 off the limit after round 5, twice as far as under FedAvg
-# (.048 and .047), and three times as far off their linearisation, .028 and .027 against .009. Under SCAFFOLD the
-# networks are .051 and .049 off. With 4096 neurons the distance is half as large, .048 under momentum and .024 under
-# SCAFFOLD. The moving kernel's part falls faster, from .028 to .010 and from .009 to .003.
+# Under momentum, networks of 1024 neurons on all images are .099 and .095 off the limit after round 5, twice as far
+# as under FedAvg (.048 and .047). They are three times as far off their linearisation, .028 and .027 against .009.
+# Under SCAFFOLD the networks are .051 and .049 off. With 4096 neurons the distance is half as large, .048 under
+# momentum and .024 under SCAFFOLD. The moving kernel's part falls faster, from .028 to .010 and from .009 to .003.
 #
-# A network and its limit took, in processor time: with 1024 neurons 205 s (FedAvg's second network), 210 and 211 s
-# under SCAFFOLD, and 338 and 282 s under momentum, where the 338 s include most of the tiles' build; with 4096 neurons
-# 300 s (FedAvg's second network), 436 s (momentum, with the tiles' build) and 457 s (SCAFFOLD). The memory was 9.6 to
-# 10.0 GB with the pages of the tiles' file.
+# These are the processor times of a network together with its limit. With 1024 neurons they are 205 s for FedAvg's
+# second network, 210 and 211 s under SCAFFOLD, and 338 and 282 s under momentum, where the 338 s include most of the
+# time for the tiles. With 4096 neurons they are 300 s for FedAvg's second network, 436 s under momentum, with the
+# tiles, and 457 s under SCAFFOLD. The memory was 9.6 to 10.0 GB with the pages of the tiles' file.
 #
 # There are two controls. The first compares two networks of the same width with different first weights. It measures
 # the share of their squared distance from the limit that both have in common: $(y_a - y_\infty)'(y_b - y_\infty)$ over
@@ -686,9 +707,9 @@ against_the_limit(
 # | 2,000 | FedAvg | 256 | .093, .155, .172 | -.10, .04, .07 |
 # | 2,000 | momentum .9 | 256 | .093, .336, .240 | -.10, .02, .36 |
 #
-# A share of -.10 shows the size of chance. FedAvg's shares are no larger; under momentum, networks of 256 neurons have
-# a third of the squared distance in common at round 32. In the second control the steps are a hundredth as long. Its
-# distances are relative to the movement of the limit:
+# The share of -.10 shows how large such a share can be by chance. FedAvg's shares are no larger. Under momentum,
+# networks of 256 neurons have a third of the squared distance in common at round 32. In the second control the steps
+# are a hundredth as long. Its distances are relative to the movement of the limit:
 #
 # | images | method | width | step | round | moved | off the limit | linearisation off the limit | network off its linearisation |
 # |---|---|---|---|---|---|---|---|---|
@@ -697,9 +718,9 @@ against_the_limit(
 # | 2,000 | FedAvg | 256 | 0.01 | 1 | .007 | .323 | .324 | .006 |
 # | 2,000 | FedAvg | 256 | 0.01 | 32 | .185 | .273 | .274 | .027 |
 #
-# A round of such steps moves the limit by .007, and the network is off by a third of this movement: this is the error
-# of the first kernel. The moving kernel's part is .006 of the movement. This part depends on how far training has gone:
-# after 32 such rounds it is .027, after one round of long steps .036.
+# A round of such short steps moves the limit by .007, and the network is off by a third of this movement. This third
+# is the error of the first kernel. The moving kernel's part is .006 of the movement. It depends on how far training
+# has gone: it is .027 after 32 rounds of short steps, and .036 after one round of long steps.
 #
 # `docs/image_limits.py` of the repository measures rows of these tables and keeps them:
 #
@@ -707,8 +728,9 @@ against_the_limit(
 #
 # ## What is not known
 #
-# In the long run the smallest eigenvalue of $HP$ decides the rate; $P$ is the clients' response. At these sizes this
-# eigenvalue is lost in rounding. Then `rate` is NaN, and `rate_estimate` is an interval that ends at 1:
+# In the long run the smallest eigenvalue of $HP$ decides the rate, where the block-diagonal matrix $P$ is the
+# response of the clients to their residuals. At these sizes this eigenvalue is lost in rounding. Then `rate` is NaN,
+# and `rate_estimate` is an interval that ends at 1:
 
 # %% tags=["noise:0.5"]
 regime = ntkfl.kernel_regime(
@@ -720,10 +742,10 @@ print("largest eigenvalue of a round:", largest)
 print("server rates below", round(regime.step_limits.eta_global, 2), "let nothing grow")
 
 # %% [markdown]
-# Quadrature with 60 products still encloses the residual after very many rounds, and the number of rounds to a given
-# residual. No round is run ({doc}`../proofs/linear_methods`, *What is left by quadrature*). The residual is measured by
-# $(r' P r)^{1/2}$, which no round increases. The rounding of float32 tiles counts once for every round, so that float64
-# gives narrower intervals:
+# Still, quadrature with 60 products gives lower and upper bounds of the residual after very many rounds, and of the
+# number of rounds to a given residual. No round is run ({doc}`../proofs/linear_methods`, *What is left by
+# quadrature*). The residual is measured by $(r' P r)^{1/2}$, which no round increases. The bounds count the rounding
+# of the tiles once for every round, so that float64 tiles give narrower intervals than float32 tiles:
 
 # %%
 exact = ntkfl.kernel_regime(problem, regime.setup, method="fedavg", matrix_free="float64")
@@ -734,7 +756,7 @@ for tiled in (exact, regime):
 print("rounds to a tenth of |r|, at least and at most:", exact.rounds_between(0.1))
 
 # %% [markdown]
-# The regime also answers the other questions: `outputs`, `residual`, `predict` (it never stores the whole kernel
-# between new points and samples), `movement`, `step_limits` and `rounds_to`. The answers of `residual_estimate`,
-# `predict_estimate` and `movement_estimate` have proved error bounds. `matrix_free="auto"` decomposes $H$ if that fits
-# the memory.
+# The regime also has the methods `outputs`, `residual`, `predict` (which never stores the whole kernel between new
+# points and samples), `movement`, `step_limits` and `rounds_to`. The results of `residual_estimate`,
+# `predict_estimate` and `movement_estimate` have proved error bounds. `matrix_free="auto"` decomposes $H$ if that
+# fits the memory.

@@ -200,13 +200,13 @@ _ = panel.legend(fontsize="small")
 #   round. `ntkfl rate` gives the exact mean square if clients or batches are sampled (`--participation`,
 #   `--batch-size`), and takes clients with different numbers of steps (`--client-steps`);
 #   `ntkfl.kernel_regime(loss=...)` has other convex losses.
-# - It is exact at infinite width. The distance of a network of width $m$ from its limit falls like $m^{-1/2}$ under
-#   every method, and is larger in late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl fastest --train
-#   16384` trains a network of that width with the best steps of each method, and names the pairs of methods that
-#   training puts in the order opposite to the prediction. The predictions are worst for steps that are tuned to the
-#   edge of stability: FedAvg's server step and heavy-ball momentum. A network takes fewer rounds than predicted if
-#   the largest eigenvalue of its kernel falls during training. It takes more rounds if its slow modes are not those
-#   of the limit: FedAvg on Dirichlet clients, at the steps of the least rate, took 435 rounds to .001, where 244 were
+# - It is exact at infinite width. The distance of a network of width $m$ from its limit is about $m^{-1/2}$ under
+#   every method, and larger in late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl fastest --train 16384`
+#   trains a network of that width with the best steps of each method, and names the pairs of methods that training
+#   puts in the order opposite to the prediction. The predictions are worst for steps that are tuned to the edge of
+#   stability: FedAvg's server step and heavy-ball momentum. A network takes fewer rounds than predicted if the
+#   largest eigenvalue of its kernel falls during training. It takes more rounds if its slow modes are not those of
+#   the limit: FedAvg on Dirichlet clients, at the steps of the least rate, took 435 rounds to .001, where 244 were
 #   predicted. Methods whose predictions are a few rounds apart may change places.
 # - It is about the training residual. The fastest method is not the one that generalises best.
 #
