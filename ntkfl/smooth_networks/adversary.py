@@ -1,7 +1,10 @@
-"""A search for windows of training that break the claims of a certified smooth network.
+"""A search for windows of training that contradict the claims of a certified smooth network.
 
-Plain numpy, without error bounds: an implementation of networks, gradients and fits that is independent of the
-certificate's.
+A window is a sequence of steps as in the theorem of `ntkfl.smooth_networks`. A fit is a vector of parameters with which
+the network fits every label.
+
+Networks, gradients and fits are computed in plain numpy without error bounds, independently of the code of the
+certificate.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ from ntkfl.messages import require_number, require_size
 from ntkfl.smooth_networks.certificate import NetworkCertificate
 from ntkfl.smooth_networks.float_network import FloatNetwork
 
-ROUNDING = 1e-13  # error of a distance in float64, relative to the larger of |theta| and |y| / sigma_min(J)
-RUN = 20  # windows of a run; every run starts at the checkpoint
+ROUNDING = 1e-13  # assumed error of a distance in float64, relative to the larger of |theta| and |y| / sigma_min(J)
+RUN = 20  # number of windows of a run; every run starts at the checkpoint
 PROBES, NEWTON = 5, 4
 LEAST_DISTANCE = 1e4  # least distance whose change is measured, as a multiple of the error of a distance
 MODES = "random", "largest", "smallest", "pieces", "clients", "slow", "far"
@@ -35,21 +38,25 @@ class Step(NamedTuple):
     """A step of a window."""
 
     samples: np.ndarray
-    share: float  # share of the longest step
+    share: float  # the size of the step as a share of the longest allowed step
 
 
 @dataclass
 class Worst:
-    """For each number the largest quotient of measured and claimed value over all windows; above 1 a claim is false."""
+    """The largest quotient of measured and claimed value over all windows, for each claim; a quotient above 1
+    contradicts the claim.
+    """
 
-    fall: float = 0.0  # claimed over measured decrease of the squared distance to the fits, without rounding
-    factor: float = 0.0  # squared distance to the fits after a window, over the squared distance before
+    # claimed decrease of the squared distance to the fits, divided by the measured decrease, without allowance for
+    # rounding
+    fall: float = 0.0
+    factor: float = 0.0  # squared distance to the fits after a window, divided by the squared distance before
     distance: float = 0.0  # distance of the checkpoint from its nearest fit
     reach: float = 0.0  # largest distance of a model from the checkpoint
     outputs: float = 0.0  # largest change of the probes' outputs
 
     def update(self, **quotients: float) -> None:
-        """Keep the larger value of each quotient; a NaN breaks the claim."""
+        """Keep the larger value of each quotient; a NaN counts as a contradiction."""
         for name, value in quotients.items():
             setattr(self, name, float("inf") if np.isnan(value) else max(getattr(self, name), float(value)))
 
@@ -59,9 +66,10 @@ class WindowAttack:
     """The result of an adversary's search.
 
     Args:
-        broken: the broken claim: `factor` of a window, `distance`, `reach` or `outputs`; None: no claim was broken.
+        broken: the claim that was contradicted: `factor` of a window, `distance`, `reach` or `outputs`; None if no
+            claim was.
         windows: number of windows tried.
-        worst: the largest quotient for each claim; above 1 the claim is broken.
+        worst: for each claim the largest quotient of measured and claimed value; above 1 it contradicts the claim.
     """
 
     broken: str | None
@@ -101,22 +109,23 @@ def attack_network(
     visits: float | None = None,
     left_out: int = 0,
 ) -> WindowAttack:
-    """Look for windows of training that break what a certificate of `certify_network` claims.
+    """Search for windows of training that contradict the claims of a certificate of `certify_network`.
 
-    Each run of windows starts at the checkpoint. The batches come in random order, with the largest or the smallest
-    residuals first, with each step split into smaller ones, or from two clients whose models are averaged. In some runs
-    several orders are tried, and the order that ends farthest from the fit or from the checkpoint is taken. Distances
-    are measured to fits that Newton steps find.
+    Each run of windows starts at the checkpoint. There are several kinds of runs. The batches are in random order, or
+    samples with the largest or the smallest residuals come first, or each step is split into smaller steps, or two
+    clients train and their models are averaged. In some runs several orders are tried, and the order that ends farthest
+    from the fit or from the checkpoint is taken. Newton steps find the fits to which distances are measured.
 
     Args:
         certificate: a certificate that holds.
-        trials: the most windows to try; the search ends with the first that breaks a claim; default 2000.
+        trials: the largest number of windows to try; the search ends with the first window that contradicts a claim;
+            default 2000.
         seed: the seed of all draws; default 0.
-        longer: factor on the steps, default 1; above 1 it breaks the theorem's rules.
-        server: the server's step on a mean, default 1; above 1 it breaks the theorem's rules.
-        visits: the largest ratio of two samples' sums of steps in a window; default the certificate's; a larger one
-            breaks the theorem's rules.
-        left_out: samples that no window visits, default 0; above 0 it breaks the theorem's rules.
+        longer: factor on the step sizes, default 1; a value above 1 is outside the theorem's conditions.
+        server: the server's step on a mean, default 1; a value above 1 is outside the theorem's conditions.
+        visits: the largest ratio of two samples' sums of step sizes in a window; default that of the certificate; a
+            larger ratio is outside the theorem's conditions.
+        left_out: number of samples that no window uses, default 0; a value above 0 is outside the theorem's conditions.
 
     Raises:
         ValueError: a certificate that does not hold, trials below 1, factors that are not positive, visits below 1, all
@@ -143,7 +152,8 @@ class Windows:
 
     certificate: NetworkCertificate
     rng: np.random.Generator
-    # ways to break the rules: factors on the steps and on the server's step, and the number of samples never visited
+    # ways to leave the theorem's conditions: factors on the step sizes and on the server's step, and the number of
+    # samples that are never used
     longer: float = 1.0
     server: float = 1.0
     visits: float = 1.0
@@ -167,11 +177,13 @@ class Windows:
         self.worst.update(distance=(self.to_fit(self.start)[0] - self.off) / self.certificate.distance)
 
     def broken(self) -> str | None:
-        """The claim that was broken, or None."""
+        """The claim that was contradicted, or None."""
         return next((name for name in CLAIMS if getattr(self.worst, name) > 1), None)
 
     def to_fit(self, theta: np.ndarray, guess: np.ndarray | None = None) -> tuple[float, np.ndarray]:
-        """|theta - theta*| and the fit theta*, by Newton's method; theta - theta* is in the span of its gradients."""
+        """|theta - theta*| and the fit theta*, by Newton's method; theta - theta* is in the span of the gradients at
+        theta*.
+        """
         at = theta if guess is None else guess
         for _ in range(NEWTON):
             f, j = self.network.jacobian(at, self.problem.x[self.kept])
@@ -180,7 +192,10 @@ class Windows:
         return float(np.linalg.norm(at - theta)), at
 
     def trained_on(self, theta: np.ndarray, steps: list[Step]) -> np.ndarray:
-        """The model after these steps; after every step the model is checked against the reach and the outputs."""
+        """The model after these steps.
+
+        After every step the model is compared with the claims about the reach and the outputs.
+        """
         for samples, share in steps:
             interruption.check()
             f, kept = self.network.forward(theta, self.problem.x[samples])
@@ -198,7 +213,9 @@ class Windows:
         self.worst.update(reach=float(away), outputs=float(moved.max()))
 
     def orders(self, theta: np.ndarray, mode: str) -> list[Step]:
-        """A window: each sample makes one longest step, or small steps that sum to it; some samples make more steps."""
+        """The steps of a window: for each sample one step of the largest size, or small steps that sum to it; some
+        samples have more steps.
+        """
         n = self.problem.n - self.left_out
         left = np.linalg.norm(self.loss.slope(self.network.forward(theta, self.problem.x)[0], self.labels), axis=1)[:n]
         by = {"largest": np.argsort(-left), "smallest": np.argsort(left)}.get(mode, self.rng.permutation(n))
@@ -208,7 +225,7 @@ class Windows:
         steps = [Step(batch, 1 / pieces) for batch in batches for _ in range(pieces)]
         if mode == "pieces":
             steps = [steps[k] for k in self.rng.permutation(len(steps))]
-        if self.visits > 1:  # one sample again and again, which may lead away from a fit of all samples
+        if self.visits > 1:  # one sample is used again and again, which may lead away from a fit of all samples
             whole, part = divmod(self.visits - 1, 1)
             one = np.argsort(left)[:1]
             again = [Step(one, 1.0)] * int(whole) + ([Step(one, part)] if part else [])
@@ -216,14 +233,17 @@ class Windows:
         return steps
 
     def changed(self, steps: list[Step]) -> list[Step]:
-        """The steps with two of them exchanged."""
+        """The same steps, with two of them exchanged."""
         first, second = self.rng.integers(len(steps), size=2)
         other = list(steps)
         other[first], other[second] = steps[second], steps[first]
         return other
 
     def run(self, count: int) -> None:
-        """Train `count` windows, in runs from the checkpoint; "slow" and "far" try five windows and take the worst."""
+        """Train `count` windows, in runs from the checkpoint.
+
+        The modes "slow" and "far" try five windows each time and take the worst.
+        """
         runs = 0
         while self.windows < count and self.broken() is None:
             theta, mode = self.start, MODES[runs % len(MODES)]
@@ -242,7 +262,7 @@ class Windows:
     def window(
         self, theta: np.ndarray, before: float, fit: np.ndarray, mode: str
     ) -> tuple[np.ndarray, float, np.ndarray]:
-        """The model after the worst of some windows, the model's distance to its nearest fit, and that fit."""
+        """The model after the worst of some windows, the distance of this model to its nearest fit, and that fit."""
         share, tried = 1.0, list[np.ndarray]()
         if mode == "clients":  # two clients train on parts of the samples; then the mean of their models is taken
             order = self.rng.permutation(self.problem.n - self.left_out)
@@ -259,7 +279,7 @@ class Windows:
         allowed = 1 - share * (1 - self.certificate.window_factor)
         for end in tried:
             self.held(end)
-            after = float(np.linalg.norm(end - fit))  # at least the distance of `end` to its nearest fit
+            after = float(np.linalg.norm(end - fit))  # an upper bound of the distance of `end` to its nearest fit
             if ((after - self.off) / (before + self.off)) ** 2 > allowed:
                 after = min(after, self.to_fit(end, fit)[0])
             self.worst.update(factor=((after - self.off) / (before + self.off)) ** 2 / allowed)

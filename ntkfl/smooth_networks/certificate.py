@@ -41,18 +41,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What certificates need of a network and its data: enclosures of residuals, kernel and curvature."""
+    """The quantities of a network and its data that certificates need: enclosures of residuals, kernel and second
+    derivatives.
+    """
 
     layers: tuple[Layer, ...]  # layers of the network
     residual: Estimate  # y - f, (n, C)
     kernel: Estimate  # J J', (n C, n C)
     smallest_eigenvalue: Estimate  # smallest eigenvalue of J J'
-    gradients: float  # at least |J| (Frobenius)
+    gradients: float  # an upper bound of |J| in the Frobenius norm
     curvature: Curvature  # bounds of the second derivatives
 
     @classmethod
     def of(cls, layers: tuple[Layer, ...], problem: Problem, memory: float | None = None) -> Checkpoint:
-        """From a forward and a backward pass: the kernel, and the norms of the layers.
+        """The checkpoint of a network, computed by a forward and a backward pass.
 
         Raises:
             ValueError: a network that does not fit the data. TooLittleMemory: the certificate does not fit.
@@ -86,19 +88,20 @@ class Checkpoint:
 
     @property
     def depth(self) -> int:
-        """Layers of weights."""
+        """The number of layers of weights."""
         return sum(not layer.stands_in for layer in self.layers)
 
     @property
     def width(self) -> int:
-        """Neurons of the narrowest hidden layer."""
+        """The number of neurons of the narrowest hidden layer."""
         widths = [len(layer.weight) for layer in self.layers if not layer.stands_in]
         return min(widths[:-1], default=widths[-1])
 
     def singular(self, problem: Problem, names: Int[np.ndarray, " n"] | None = None, loss: ConvexLoss = SQUARES) -> str:
-        """The reason why J J' may be singular: two labels of one input that exclude each other, or dependent gradients.
+        """The reason why J J' may be singular: one input has two labels that exclude each other, or gradients are
+        linearly dependent.
 
-        `names` of the samples are for messages; default their numbers.
+        `names` has the names of the samples for messages; default: their numbers.
         """
         names = np.arange(problem.n) if names is None else names
         assert loss.minimisers is not None
@@ -127,8 +130,8 @@ class Checkpoint:
 def require_memory(layers: Iterable[tuple[int, int, int]], problem: Problem, memory: float | None = None) -> None:
     """Refuse a certificate that does not fit.
 
-    For each layer `layers` has the number of entries of the weight, the number of outputs, and for a convolution the
-    number of further entries that are kept: the windows of pixels of a sample, and the gradient of an output.
+    `layers` has three numbers for each layer: entries of the weight, outputs, and further entries that are kept for a
+    convolution. The further entries are those of the unfolded pixels of a sample and of the gradient of an output.
 
     Raises:
         TooLittleMemory: the certificate does not fit. ValueError: a memory that is no number of bytes.
@@ -156,11 +159,11 @@ def require_fit(layers: tuple[Layer, ...], problem: Problem) -> None:
         raise ValueError(labels_differ(outputs, problem.name, labels))
 
 
-HALVINGS = 20  # most halvings of the step, if no step is given
+HALVINGS = 20  # largest number of halvings of the step, if no step is given
 
 
 class LaterNetworks(FinalAnswers):
-    """Conclusions about later models, their outputs and classes, from these models' largest distance."""
+    """Conclusions about the outputs and classes of later models, which follow from a bound of their distance."""
 
     problem: Problem
     _curvature: Curvature
@@ -171,7 +174,9 @@ class LaterNetworks(FinalAnswers):
         raise NotImplementedError
 
     def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
-        """The outputs on these inputs of this and all later models, (k,) or (k, C); infinite errors if not certified.
+        """An enclosure of the outputs of this and of all later models on these inputs, (k,) or (k, C).
+
+        The errors are infinite if the network is not certified.
 
         Args:
             x: inputs, shape (k, d).
@@ -200,16 +205,17 @@ class NetworkCertificate(LaterNetworks):
 
     Args:
         certified: whether the theorem holds.
-        why: the reason if not certified; else empty.
-        residual: |y - f| over all samples and outputs, enclosed. Under another loss: the distance of the kept samples'
-            outputs from those that minimise the loss.
-        smallest_eigenvalue: the smallest eigenvalue of J J', enclosed.
-        visits: v, the largest allowed ratio of two samples' sums of steps in a window.
-        depth: layers of weights.
-        width: neurons of the narrowest hidden layer.
+        why: the reason if not certified, otherwise empty.
+        residual: an enclosure of |y - f| over all samples and outputs. If the loss is not squares: the distance of the
+            kept samples' outputs from the outputs that minimise the loss.
+        smallest_eigenvalue: an enclosure of the smallest eigenvalue of J J'.
+        visits: the number v, which is the largest allowed ratio of two samples' sums of step sizes in a window.
+        depth: number of layers of weights.
+        width: number of neurons of the narrowest hidden layer.
         problem: the data.
         loss: the loss of an output and its label.
-        kept: the samples on which the certificate rests, (k,); the loss of the others is minimal and stays so.
+        kept: the samples that the certificate uses, (k,). The loss of the other samples is minimal, and stays minimal
+            in training.
     """
 
     certified: bool
@@ -232,12 +238,14 @@ class NetworkCertificate(LaterNetworks):
 
     @property
     def residual_name(self) -> str:
-        """The name of `residual` in messages: the distance from the labels, or from the minimisers of another loss."""
+        """The name of `residual` in messages: the distance from the labels, or from the minimisers of a loss other than
+        squares.
+        """
         return super().residual_name if self.loss is SQUARES else "from f to its minimisers"
 
     @property
     def distance(self) -> float:
-        """Some weights that fit every label are no farther than this from the weights; infinite if not certified."""
+        """The distance within which some weights fit every label; infinite if not certified."""
         return float("inf") if self.window is None else self.window.distance
 
     @property
@@ -255,10 +263,12 @@ class NetworkCertificate(LaterNetworks):
 
     @property
     def window_factor(self) -> float:
-        """The largest factor of the squared distance to the fits over a window without means at `step_limit`.
+        """The factor by which a window at most multiplies the squared distance to the fits, for steps of `step_limit`
+        and without means.
 
-        At smaller steps eta, with means in which every model that trains weighs p or more, the factor is at most
-        1 - (1 - window_factor) p eta / step_limit. window_factor is 1 if not certified.
+        Fits are weights that fit every label. With smaller steps eta, and with means in which every model that trains
+        has a weight of at least p, the factor is at most 1 - (1 - window_factor) p eta / step_limit. window_factor is 1
+        if not certified.
         """
         if self.window is None:
             return 1.0
@@ -266,7 +276,9 @@ class NetworkCertificate(LaterNetworks):
 
     @cached_property
     def needed_residual(self) -> float | None:
-        """An ESTIMATE of the largest |y - f| that would certify with this kernel and curvature, or None."""
+        """An ESTIMATE of the largest |y - f| with which the theorem would hold, for this kernel and these second
+        derivatives, or None.
+        """
         if self.certified:
             return float(self.residual.hi)
         return needed_residual(self.start, self.visits, self._step, HALVINGS, float(self.residual.hi)) or None
@@ -308,7 +320,9 @@ class NetworkCertificate(LaterNetworks):
 
 
 def sentences(certificate: NetworkCertificate) -> tuple[str, str]:
-    """Two sentences with the proved claims; or the sentence that nothing is proved, with a residual that would do."""
+    """Two sentences with the proved claims, or a sentence that nothing is proved and with which residual the theorem
+    would hold.
+    """
     if not certificate.certified:
         what = "residual |y - f|" if certificate.loss is SQUARES else "distance of outputs to minimisers"
         return not_certified(certificate.needed_residual, float(certificate.residual.hi), what=what)
@@ -334,26 +348,30 @@ def certify_network(
     loss: ConvexLoss | str = SQUARES,
     memory: float | None = None,
 ) -> NetworkCertificate:
-    """Whether all layers of a smooth network may be trained further in any order: see `ntkfl.smooth_networks`.
+    """Decide whether training all layers of a smooth network in any order is proved to fit the data; see
+    `ntkfl.smooth_networks`.
 
     Args:
         network: a torch Sequential of Linear, Conv2d with an odd kernel padded by half of it and any stride,
-            AdaptiveAvgPool2d(1), `ntkfl.training.Residual` blocks of these, and, anywhere, Tanh, GELU, Softplus,
-            Sigmoid, SiLU or ReLU; for images, Unflatten comes first. Or `ntkfl.networks.wide` of "fc:L:PHI" or
-            "conv:L:PHI". Or a JAX function f(params, x), x of shape (n, d), made of products x @ W, biases, activations
-            and residual sums; its layers are read at four values of n, and assumed to be the same at all others.
-            Parameters without requires_grad are not trained.
-        params: the network's parameters by name, arrays or tensors; None: the module's own. A JAX function needs them.
+            AdaptiveAvgPool2d(1), and `ntkfl.training.Residual` blocks of these. Tanh, GELU, Softplus, Sigmoid, SiLU or
+            ReLU may stand anywhere; for images, Unflatten comes first. Or `ntkfl.networks.wide` of "fc:L:PHI" or
+            "conv:L:PHI". Or a JAX function f(params, x), with x of shape (n, d), made of products x @ W, biases,
+            activations and residual sums. The layers of such a function are read at four values of n, and are assumed
+            to be the same at all other values. Parameters without requires_grad are not trained.
+        params: the network's parameters by name, as arrays or tensors; None for the module's own parameters. They must
+            be given for a JAX function.
         problem: data, labels (n,) or (n, C).
-        visits: v. A window is a run of steps in which, for some eta up to the step, each sample's steps sum to between
-            eta and v eta; 1 for shuffled epochs; default 1.
-        step: the longest step that training will take; None: the largest 2^-k / lambda_max(J J') that is certified.
+        visits: the number v. A window is a sequence of steps in which, for some eta that is at most the step, the step
+            sizes of each sample sum to between eta and v eta. For shuffled epochs v is 1; default 1.
+        step: the largest step size of the training; None for the largest 2^-k / lambda_max(J J') for which the theorem
+            holds.
         loss: the loss whose sum is trained on: squares, hinge (squared; labels -1 and +1 for each output), huber:DELTA,
-            band:WIDTH (the square of what |y - f| exceeds the width by); default squares.
-        memory: bytes that may be taken; None: all free memory.
+            band:WIDTH (the square of the amount by which |y - f| exceeds the width); default squares.
+        memory: bytes that the certificate may take; None for all free memory.
 
     Raises:
-        ValueError: a layer that is not covered, by its name; weights that do not fit or are not finite; visits below
+        ValueError: a layer that is not covered (the message names it); weights that do not fit or are not finite;
+            visits below
             1, a step that is not positive; a loss without minimiser, or one that does not take these labels.
             TooLittleMemory: the certificate does not fit.
     Source: docs/proofs/smooth_networks.md#the-theorem
@@ -373,7 +391,7 @@ def certify_layers(
     memory: float | None = None,
     loss: ConvexLoss | str = SQUARES,
 ) -> NetworkCertificate:
-    """`certify_network` of layers.
+    """The certificate of `certify_network` for a list of layers.
 
     Source: docs/proofs/smooth_networks.md#other-losses
     """
@@ -381,8 +399,8 @@ def certify_layers(
     points = bool((low == high).all())
     if not loss.halved > 0 or (loss.halved < np.inf and not points):
         raise ValueError(f"the loss {loss.name} is not half a squared distance; take squares, hinge, huber or band")
-    # Squares, or Huber's loss within its quadratic part. The two ends of a narrow band may round to one float, so that
-    # `points` is true; the other condition excludes a band.
+    # This holds for squares, and for Huber's loss within its quadratic part. The two ends of a narrow band may round to
+    # the same float, so that `points` is true; the other condition excludes a band.
     if points and (loss is SQUARES or loss.halved < np.inf):
         certificate = _certified(
             layers, problem, np.arange(problem.n), problem.y, loss, visits, step, memory, intervals=False
@@ -416,7 +434,7 @@ def _certified(
     memory: float | None,
     intervals: bool = True,
 ) -> NetworkCertificate:
-    """The certificate that rests on the samples `kept`, whose losses are minimal at the targets."""
+    """The certificate that uses only the samples `kept`, whose losses are minimal at the targets."""
     part = replace(problem, x=problem.x[kept], y=targets, owner=owners(problem.owner[kept]))
     at = Checkpoint.of(layers, part, memory)
     curvature, residual, smallest = at.curvature, at.residual.norm(), at.smallest_eigenvalue

@@ -15,7 +15,9 @@ from ntkfl.smooth_networks.layers import Layer
 
 SCRIPT = "ntkfl_check_network.py"
 CHECKERS = ntkfl_check_network, ntkfl_check
-BALLS = 40  # balls to try, each GROWTH times as large as the one before, since the script's bounds are looser than ours
+# number of balls to try, each GROWTH times as large as the one before, since the script's bounds are less tight than
+# those of the package
+BALLS = 40
 GROWTH = 1.02
 
 
@@ -24,24 +26,24 @@ def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.nda
 
     Args:
         certificate: a certified network without convolutions.
-        folder: a new folder, or an empty one. It appears when it is complete.
-        x_test: inputs (k, d) whose final classes are claimed too; default none.
+        folder: a new folder, or an empty one. It is created when its content is complete.
+        x_test: inputs (k, d) whose final classes are part of the claim; default none.
 
     Returns: the conclusions that the checker has proved: `loss`, `size` (the number in the loss's name, or 0), `kept`,
         `step`, `visits`, `samples`, `distance`, `reach`, `window_factor`, `eigenvalue` (a lower bound of the
-        eigenvalues of J J' at the checkpoint, J of the kept samples), `final`.
+        eigenvalues of J J' at the checkpoint, where J is that of the kept samples) and `final`.
 
     Raises:
         ValueError: the certificate does not hold; its loss has no name in `--loss`; its network has convolutions; or
-            the checker cannot confirm it, and the message has the checker's words. OSError: the folder is not empty, or
-            cannot be written.
+            the checker cannot confirm it (the message then has the checker's words). OSError: the folder is not empty,
+            or cannot be written.
     """
     content, arrays = _content(certificate, x_test)
     return checked_folder(folder, content, arrays, CHECKERS, lambda part: _proved(part, content))
 
 
 def _proved(part: Path, content: dict) -> dict:
-    """The script's conclusions in the first ball that is large enough; the ball is written to `content`."""
+    """The conclusions of the script in the first ball that is large enough; this ball is written to `content`."""
     _, net, x, y, tests = ntkfl_check_network.loaded(part)
     start = ntkfl_check_network.started(net, x, y, content)
     for _ in range(BALLS - 1):
@@ -88,7 +90,7 @@ def _content(certificate: NetworkCertificate, x_test: np.ndarray | None) -> tupl
 
 
 def _named(certificate: NetworkCertificate) -> tuple[str, float]:
-    """The loss's name and number for the checker; a ValueError if the loss is one of the caller's own."""
+    """The loss's name and number for the checker; raises a ValueError if the loss was defined by the caller."""
     loss, problem = certificate.loss, certificate.problem
     kind, _, size = loss.name.partition(":")
     try:

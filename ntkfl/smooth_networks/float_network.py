@@ -1,4 +1,4 @@
-"""Networks of layers in float64, without error bounds: a second implementation beside the certificate's."""
+"""Networks of layers in float64 without error bounds, an implementation that is independent of the certificate's."""
 
 import numpy as np
 from jaxtyping import Float
@@ -26,7 +26,7 @@ class FloatNetwork:
         return np.concatenate(parts)
 
     def weights(self, theta: Float[np.ndarray, " P"]) -> list[tuple[np.ndarray, np.ndarray | None]]:
-        """W and b of each layer."""
+        """The arrays W and b of each layer."""
         matrices, at = [], 0
         for layer in self.layers:
             weight, bias = layer.weight, layer.bias
@@ -42,7 +42,7 @@ class FloatNetwork:
     def forward(self, theta: Float[np.ndarray, " P"], x: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, list]:
         """Outputs (n, C), and the data for `backward`: the inputs of each layer, its values before phi, and W."""
         image = self.layers[0].image
-        if image is not None:  # a row has its channels one after the other
+        if image is not None:  # each row is ordered by channel
             x = x.reshape(len(x), -1, image.pixels).transpose(0, 2, 1).reshape(len(x), -1)
         h, kept, aside = x, [], list[np.ndarray]()
         for layer, gather, (weight, bias) in zip(self.layers, self.gathers, self.weights(theta), strict=True):
@@ -59,7 +59,7 @@ class FloatNetwork:
         return h, kept
 
     def backward(self, kept: list, b: Float[np.ndarray, "n C"], together: bool) -> np.ndarray:
-        """The gradients of b_i . f(x_i): their sum (P,), or a row for each (n, P)."""
+        """The gradients of b_i . f(x_i) by the parameters: their sum, (P,), or one row for each sample, (n, P)."""
         parts: list[np.ndarray] = []
         lead: tuple[int, ...]
         aside: list[np.ndarray] = []
@@ -83,7 +83,7 @@ class FloatNetwork:
         return np.concatenate(parts[::-1], axis=-1)
 
     def jacobian(self, theta: Float[np.ndarray, " P"], x: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, np.ndarray]:
-        """Outputs (n C,) and their gradients (n C, P), sample by sample."""
+        """The outputs (n C,) and their gradients (n C, P), ordered by sample."""
         f, kept = self.forward(theta, x)
         of = np.repeat(np.arange(len(x)), f.shape[1])
         repeated = [(rows[of], z[of], weight) for rows, z, weight in kept]
@@ -95,7 +95,9 @@ def _places(layer: Layer) -> int:
 
 
 def _gather(layer: Layer) -> csr_array:
-    """The matrix that maps pixels, each with its channels, to the squares around all places, channel by channel."""
+    """The matrix that maps pixels, each with its channels, to the squares of pixels around all places, ordered by
+    channel.
+    """
     image = layer.image
     assert isinstance(image, Image)
     channels, edge = layer.weight.shape[1] // image.side**2, image.side // 2

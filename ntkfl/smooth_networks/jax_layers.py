@@ -1,4 +1,6 @@
-"""The layers of a JAX function f(params, x), read from the operations of its jaxpr in order."""
+"""The layers of a JAX function f(params, x), which are found from the operations of its jaxpr (JAX's form of a traced
+function).
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,17 @@ from ntkfl.problem import finite_array
 from ntkfl.smooth_networks.float_network import FloatNetwork
 from ntkfl.smooth_networks.layers import ACTIVATIONS, IDENTITY, Layer, Smooth
 
-SAMPLES = 1, 2, 3, 1000  # numbers of samples at which the function is read; the layers must be the same at all of them
-CLOSE = 1e-8  # allowed difference of outputs and gradients that are computed twice, relative to the largest of them
+# numbers of samples for which the function is traced; the layers must be the same for all of them
+SAMPLES = 1, 2, 3, 1000
+# allowed difference between outputs and gradients of the function and of the layers, relative to the largest of them
+CLOSE = 1e-8
 ADVICE = (
     "read are x @ W and x @ W.T, biases, tanh, sin, erf, sigmoid, silu, gelu(approximate=False) and maximum(., 0), "
     "residual sums and products with numbers"
 )
 INLINED = "jit", "pjit", "closed_call", "copy", "copy_p"
-Tree = tuple[Any, ...]  # an operation and its arguments: numbers, trees, and BASE
+# an operation and its arguments, which are numbers, trees, or BASE (the output of the layers before)
+Tree = tuple[Any, ...]
 BASE: Tree = ("base",)
 
 
@@ -46,9 +51,10 @@ def jax_layers(
 ) -> tuple[Layer, ...]:
     """The layers of f(params, x), x of shape (n, features); all parameters are trained.
 
-    Divisions by a number are products with the float64 nearest its inverse. Outputs and gradients of the layers that
-    were read are compared with the function's at the probes, at these parameters and at others nearby, since a readout
-    of zeros hides all layers before it. A function that differs only at other numbers of samples is not detected.
+    A division by a number is treated as a product with the float64 nearest to its inverse. Outputs and gradients of the
+    layers are compared with those of the function at some inputs, at these parameters and at others nearby. Other
+    parameters are needed because a readout of zeros would hide all layers before it. A function whose layers differ
+    only for other numbers of samples is not detected.
 
     Raises:
         ValueError: an operation that such layers do not have (the message names it); or the comparison fails.
@@ -83,7 +89,7 @@ def jax_layers(
 
 
 def _size(value: np.ndarray) -> float:
-    """The root mean square of the entries; for a parameter of zeros, of the entries of a drawn matrix."""
+    """The root mean square of the entries, or, for a parameter of zeros, of the entries of a random matrix."""
     size = float(np.sqrt((value**2).mean()))
     return size or max(value.shape, default=1) ** -0.5
 
@@ -97,7 +103,7 @@ def _identity(layer: Layer) -> tuple[Any, ...]:
 
 
 def _require_same(function: Callable[..., Any], params: Any, layers: tuple[Layer, ...], x: np.ndarray) -> None:
-    """Compare outputs and norms of gradients of function and layers, sample by sample."""
+    """Compare the outputs of the function and of the layers, and the norms of their gradients, for each sample."""
     import jax
     import jax.numpy as jnp
 
@@ -116,7 +122,7 @@ def _require_same(function: Callable[..., Any], params: Any, layers: tuple[Layer
 
 
 class _Reader:
-    """One reading of a jaxpr."""
+    """Reads the layers from one jaxpr."""
 
     def __init__(self, n: int, features: int, named: Mapping[str, np.ndarray]) -> None:
         self.n, self.features, self.named = n, features, named
@@ -164,12 +170,12 @@ class _Reader:
         return [result]
 
     def after(self, values: list[Any]) -> str:
-        """The place of an operation, for a message."""
+        """The place of an operation, in words for a message."""
         last = [value.layers[-1].name for value in values if isinstance(value, _Hidden) and value.layers]
         return f" after layer {last[0]}" if last else ""
 
     def of(self, name: str, params: Mapping[str, Any], values: list[Any], aval: Any) -> Any:
-        """The result of an operation on layers and parameters; None: an operation that cannot be read."""
+        """The result of an operation on layers and parameters; None if such an operation is not known here."""
         first, second = [*values, None][:2]
         if name == "dot_general" and params["dimension_numbers"][1] == ((), ()):
             return self.product(params["dimension_numbers"][0], first, second)
@@ -251,7 +257,9 @@ class _Reader:
         return _Hidden(hidden[0].layers, (name, options, *parts))
 
     def settled(self, hidden: _Hidden) -> tuple[tuple[Layer, ...], float]:
-        """The layers, with the operations on their outputs as activations, and a remaining factor on these outputs."""
+        """The layers, with the operations on their outputs written as activations, and a remaining factor on these
+        outputs.
+        """
         layers, (tree, factor) = hidden.layers, _peeled(hidden.tree)
         if tree != BASE:
             phi, inside = _activation(tree)
@@ -284,7 +292,7 @@ def _number(value: Any) -> float | None:
 
 
 def _computed(equation: Any, values: list[Any]) -> list[Any]:
-    """An operation on numbers alone."""
+    """The result of an operation on numbers alone."""
     results = equation.primitive.bind(*values, **equation.params)
     return list(results) if equation.primitive.multiple_results else [results]
 
@@ -311,7 +319,7 @@ def _same_numbers(hidden: _Hidden, aval: Any, n: int) -> bool:
 
 
 def _peeled(tree: Tree) -> tuple[Tree, float]:
-    """A tree without the numbers that multiply or divide the whole tree, and the factor that these numbers make."""
+    """A tree without the numbers that multiply or divide the whole tree, and the product of these numbers."""
     if len(tree) == 4 and tree[0] in ("mul", "div"):
         for inner, number in ((tree[2], tree[3]), (tree[3], tree[2]))[: 2 if tree[0] == "mul" else 1]:
             if isinstance(number, float) and isinstance(inner, tuple) and (number or tree[0] == "mul"):
@@ -330,7 +338,9 @@ def _activation(tree: Tree) -> tuple[Smooth | None, float]:
 
 
 def _stranger(tree: Tree) -> str:
-    """The first operation of a tree, in the order of computation, that no activation has; or the last operation."""
+    """The first operation of a tree, in the order of computation, that occurs in no known activation, or else the last
+    operation.
+    """
     known = {operation for reference in _references().values() for operation in _operations(reference)}
     return next((operation for operation in _operations(tree) if operation not in known), tree[0])
 
@@ -344,7 +354,7 @@ def _operations(tree: Any) -> Iterator[str]:
 
 
 def _scaled_bases(tree: Any) -> list[tuple[Tree, float]]:
-    """All products of BASE with a number in a tree."""
+    """All products of BASE with a number that occur in a tree."""
     if not isinstance(tree, tuple) or tree == BASE or not tree:
         return []
     peeled, number = _peeled(tree)
@@ -360,7 +370,7 @@ def _with_base(tree: Any, base: Tree) -> Any:
 
 @cache
 def _references() -> dict[str, Tree]:
-    """The trees of the activations, as JAX computes them here."""
+    """The trees of the known activations, as the installed JAX computes them."""
     import jax
     import jax.numpy as jnp
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from ntkfl.training.models.wide_networks import WideNetwork
 
-# assumed bound of the errors of numpy's and scipy's functions, over 1 + |z|: a hundred times what a test measures
+# assumed bound of the errors of numpy's and scipy's functions, relative to 1 + |z|; a hundred times the error that a
+# test measures
 LIBRARY = 2.0**-44
 
 
@@ -47,7 +48,9 @@ class Smooth:
         return self._known(self.function(z.value), self.slope * z.error, z)
 
     def slopes(self, z: Estimate) -> Estimate:
-        """phi'(z); if phi has a kink, the derivative on z's side of the kink, whose distance is in `Pass.clear`."""
+        """phi'(z); if phi has a kink, this is the derivative on the side of the kink where z is. `Pass.clear` has the
+        distance from the kink.
+        """
         if not self.bend:
             return Estimate.exact(self.derivative(z.value))
         return self._known(self.derivative(z.value), self.bend * z.error, z)
@@ -76,7 +79,7 @@ ACTIVATIONS = SMOOTH | {RELU.name: RELU}
 
 
 def torch_softplus(threshold: float) -> Smooth:
-    """torch's softplus: above the threshold it is z itself, so that it jumps down at the threshold."""
+    """The softplus of torch, which is z itself above the threshold, so that it jumps down at the threshold."""
     smooth = SMOOTH["softplus"]
     return replace(
         smooth,
@@ -89,13 +92,13 @@ def torch_softplus(threshold: float) -> Smooth:
 
 @dataclass(frozen=True)
 class Image:
-    """The geometry of a convolution: it acts on the squares about pixels, with zeros beyond the border."""
+    """The geometry of a convolution, which acts on squares of pixels, with zeros beyond the border."""
 
     # height and width of the input image; side of the square, an odd number
     height: int
     width: int
     side: int
-    stride: int = 1  # the convolution acts at pixels whose row and column are multiples of `stride`
+    stride: int = 1  # the convolution acts at the pixels whose row and column numbers are multiples of `stride`
 
     @property
     def pixels(self) -> int:
@@ -120,10 +123,10 @@ class Image:
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """h -> phi(scale W h + bias_scale b).
+    """The layer h -> phi(scale W h + bias_scale b).
 
-    A convolution's h has an image's pixels one after the other, each with its channels; the columns of its W are, for
-    each channel, the places in the kernel's window.
+    For a convolution, h has the pixels of an image one after the other, each with its channels. The columns of W are
+    ordered by channel, and for each channel by the place in the convolution's square.
 
     Raises:
         ValueError: an entry that is not finite; shapes that do not fit.
@@ -132,17 +135,18 @@ class Layer:
     name: str  # name in messages
     weight: Float[np.ndarray, "m k"]  # W
     bias: Float[np.ndarray, " m"] | None  # b, or None
-    # scale, bias_scale: numbers that are not trained
+    # scale and bias_scale: numbers that are not trained
     scale: float
     bias_scale: float
     activation: Smooth  # phi
     trained: bool  # whether W and b are trained
-    # residual connections: how many copies of h are stored before the layer, and how many stored copies, the last one
-    # first, are added after it
+    # residual connections: how many copies of h are stored before the layer, and how many of the stored copies (the
+    # last one first) are added after it
     opens: int = 0
     closes: int = 0
     image: Image | None = None  # image of a convolution's input
-    pools: bool = False  # whether the mean over pixels is taken, after the layer and the blocks that it closes
+    # whether the mean over pixels is taken after the layer and after the residual blocks that end with it
+    pools: bool = False
     stands_in: bool = False  # whether the layer stands for an activation alone, with W = I
 
     def __post_init__(self) -> None:
@@ -160,7 +164,9 @@ class Layer:
 
     @property
     def gain(self) -> float:
-        """An upper bound of the factor by which scale W h multiplies changes of W or h, also for a convolution."""
+        """An upper bound of the factor by which the map to scale W h multiplies changes of W or of h, also for a
+        convolution.
+        """
         return self.scale * (self.image.overlap if self.image else 1)
 
     @property
@@ -181,7 +187,7 @@ class Layer:
 
     @property
     def shift(self) -> float:
-        """The factor of a trained bias in the layer's input to phi; 0 without one."""
+        """The factor of a trained bias in the argument of phi; 0 if no bias is trained."""
         return 0.0 if self.bias is None else self.bias_scale
 
 
@@ -232,9 +238,10 @@ def of_module(module: nn.Module, params: Mapping[str, Any] | None, features: int
     own = dict(module.named_parameters())
     given: dict[str, Any] = dict(own if params is None else params)
     layers: list[Layer] = []
-    met: list[tuple[int, int, str]] = []  # first and last address of parameters in memory, and their layer
+    # for parameters seen so far: first and last address in memory, and their layer
+    met: list[tuple[int, int, str]] = []
     opened = 0  # residual blocks that begin with the next layer
-    shape: tuple[int, ...] | None = None  # channels, height, width if h is an image
+    shape: tuple[int, ...] | None = None  # channels, height and width if h is an image
     begun: list[tuple[int, ...] | None] = []  # the shapes at which the open residual blocks began
     for where, part in _parts(module, ""):
         kind = type(part)
@@ -317,7 +324,7 @@ COVERED = (
 
 
 def _shown(part: nn.Module) -> str:
-    """A module on one line; if it consists of other modules, its name alone."""
+    """The text of a module on one line; if it consists of other modules, only its name."""
     shown = repr(part)
     return type(part).__name__ if "\n" in shown else shown
 
@@ -340,13 +347,14 @@ def _why_not(part: nn.Module) -> str:
 
 
 def _standing_in(where: str, layers: list[Layer], shape: tuple[int, ...] | None, features: int | None) -> Layer:
-    """A layer with W = I for an activation that follows no Linear layer of its own."""
+    """A layer with W = I, for an activation that does not directly follow a Linear layer."""
     before = layers[-1] if layers else None
     size: int | None
     image: Image | None = None
     if shape is not None:
         size, image = shape[0], Image(shape[1], shape[2], 1)
-    elif before is not None and before.image is not None and not before.pools:  # the image, flattened pixel by pixel
+    # the image, flattened in the order of its pixels
+    elif before is not None and before.image is not None and not before.pools:
         size, image = len(before.weight), Image(*before.image.output_shape, 1)
     else:
         size = features if before is None else before.passes_on
@@ -360,7 +368,9 @@ OPENS, CLOSES = object(), object()  # marks of the beginning and the end of a re
 
 
 def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, Any]]:
-    """The innermost modules with their names; OPENS and CLOSES stand around the modules of a residual block."""
+    """The innermost modules with their names; the marks OPENS and CLOSES stand before and after the modules of a
+    residual block.
+    """
     from torch import nn
 
     from ntkfl.training.models.layers import Residual
@@ -385,7 +395,7 @@ def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _image(part: Any, shape: tuple[int, ...] | None, where: str) -> Image | None:
-    """The image of a convolution on squares about pixels; None for another module."""
+    """The `Image` of a convolution on squares of pixels; None for another module."""
     from torch import nn
 
     if type(part) is not nn.Conv2d:
@@ -409,11 +419,13 @@ def _image(part: Any, shape: tuple[int, ...] | None, where: str) -> Image | None
 
 
 def _pixels_first(weight: np.ndarray, layers: list[Layer]) -> np.ndarray:
-    """The weight for images that store pixel after pixel; torch's images store channel after channel."""
+    """The weight reordered for images that are stored pixel after pixel, since torch stores images channel after
+    channel.
+    """
     before = layers[-1] if layers else None
     if before is None or before.image is None or before.pools or weight.shape[1:] != (before.n_outputs,):
         return weight
-    if 1 in (len(before.weight), before.image.places):  # for one channel or one pixel both orders are the same
+    if 1 in (len(before.weight), before.image.places):  # with one channel or one pixel both orders are the same
         return weight
     return weight.reshape(len(weight), -1, before.image.places).transpose(0, 2, 1).reshape(len(weight), -1)
 
@@ -435,7 +447,10 @@ def _activation(part: nn.Module) -> Smooth | None:
 
 
 def _taken(params: dict[str, Any], name: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
-    """The parameter of this name in float64, removed from `params`; in the required shape None is any length."""
+    """The parameter of this name in float64, which is removed from `params`.
+
+    None in the required shape allows any length.
+    """
     if name not in params:
         raise ValueError(f"params have no {name!r}; found: {', '.join(params) or 'none'}")
     value = finite_array(f"the parameter {name!r}", params.pop(name))

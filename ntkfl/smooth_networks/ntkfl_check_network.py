@@ -1,30 +1,32 @@
 """Checks a certificate of a smooth network in exact integers, with Python's standard library and `ntkfl_check.py`.
 
-`python ntkfl_check_network.py FOLDER`, FOLDER from `ntkfl certify --network ... --export FOLDER`. Nothing in the folder
-is believed but its network and data. The last line is `certified` (exit status 0), or `refused` and the first thing
-that is wrong (1).
+It is run as `python ntkfl_check_network.py FOLDER`, where `ntkfl certify --network ... --export FOLDER` has written the
+folder. Only the network and the data in the folder are taken as given; everything else is checked. The last line of the
+output is `certified` (exit status 0), or `refused` and the first thing that is wrong (exit status 1).
 
-What is proved. z_k = c_k W_k h_(k-1) + s_k b_k, h_k = phi_k(z_k); blocks may add their inputs to their outputs; theta
-are the W_k and b_k of trained layers. The loss of an output is half its squared distance from the label y (squares),
-from [y - size, y + size] (band), or from [1, inf) for y = 1 and (-inf, -1] for y = -1 (hinge). The loss huber is half
-the squared distance from y up to the distance size, and linear beyond. f are the outputs on the samples named as kept;
-for squares and huber all samples are kept. J are the derivatives of f in theta, K = J J'. |r| is the distance of f from
-the nearest outputs at which the losses of all kept samples are 0; weights with such outputs are a fit. In the ball of
-radius rho about the stored theta, L_i bounds the norm of the Hessian of f_i, and L_J is a Lipschitz constant of J.
+What is proved. The network has layers z_k = c_k W_k h_(k-1) + s_k b_k, h_k = phi_k(z_k), and residual blocks may add
+their inputs to their outputs. The vector theta has the W_k and b_k of the trained layers. The loss of an output is half
+its squared distance from the label y (squares), from [y - size, y + size] (band), or from [1, inf) for y = 1 and (-inf,
+-1] for y = -1 (hinge). The loss huber is half the squared distance from y up to the distance size, and linear beyond.
+The folder names some samples as kept; for squares and huber these are all samples. The vector f has the outputs on the
+kept samples, J is the derivative of f by theta, and K = J J'. |r| is the distance of f from the nearest outputs at
+which the losses of all kept samples are 0. Weights with such outputs are called a fit. In the ball of radius rho about
+the stored theta, L_i bounds the norm of the Hessian of f_i, and L_J is a Lipschitz constant of J.
 
-Theorem (docs/proofs/smooth_networks.md in ntkfl's repository). Let the inequalities of `window` below hold. Within the
-printed reach, let the losses of the other samples be 0 and, under huber, all losses be half squares. Train on the sum
-of the losses of all samples, by steps up to the printed one, by any clients and with means, in windows in which the
-kept samples' sums of steps differ by a factor of at most v. Then training goes no farther than the printed reach. A
-window at exactly the printed step and without means multiplies the squared distance to the nearest fit by at most the
-printed factor.
+Theorem (docs/proofs/smooth_networks.md in ntkfl's repository). Let the inequalities of the function `window` below
+hold. Within the reach that this script prints, let the losses of the other samples be 0 and, with huber, let all losses
+be half squares. Train on the sum of the losses of all samples, with step sizes up to the printed one, with any clients
+and with means of their models. Let the training consist of windows in which the kept samples' sums of step sizes differ
+by a factor of at most v. Then training goes no farther than the printed reach. A window without means, with exactly the
+printed step, multiplies the squared distance to the nearest fit by at most the printed factor.
 
-How. A `Fixed` is a matrix of integers, in units of 2^-P, and a bound of the error of each entry. (1) Functions are
-series of positive terms, or of alternating terms, in units of 2^-W; they end with the first term below such a unit, and
-W - P bits are to spare for rounding. (2) |A|^2 = |A A'|. This symmetric matrix is squared again and again, and the norm
-of the last square is at most its Frobenius norm. (3) Let each diagonal entry of Y K Y' exceed the sum of the absolute
-values of the rest of its row by g > 0 or more. Then Y K Y' >= g I, and so K >= g / |Y|^2, for any Y; here Y is computed
-in floats. (4) The bounds of second derivatives are recursions in numbers >= 0, all rounded up.
+How it is proved. A `Fixed` is a matrix of integers, in units of 2^-P, with a bound of the error of each entry. (1)
+Functions are computed as series of positive or of alternating terms, in units of 2^-W. A series ends with the first
+term below such a unit, and W - P bits are left for rounding errors. (2) |A|^2 = |A A'|. The symmetric matrix A A' is
+squared again and again, and the norm of the last square is at most its Frobenius norm. (3) Let each diagonal entry of Y
+K Y' exceed the sum of the absolute values of the rest of its row by g > 0 or more. Then Y K Y' >= g I, and so K >= g /
+|Y|^2, for any Y; here Y is computed in floats. (4) The bounds of second derivatives are recursions in numbers >= 0,
+which are all rounded up.
 """
 
 import json
@@ -59,8 +61,10 @@ FIELDS |= {"loss": [str], "size": NUMBER, "kept": [list]}
 BALL = "ball", "step", "visits"
 LAYER_FIELDS = {"name": [str], "columns": [int], "bias": [bool], "trained": [bool], "opens": [int], "closes": [int]}
 LAYER_FIELDS |= {"phi": [str], "scale": NUMBER, "bias_scale": NUMBER, "kink": (*NUMBER, MISSING)}
-P, W, FINE = 120, 330, 160  # bits behind the point: of numbers, within series, of bounds
-SHORT = 28  # bits of the entries of a matrix whose norm is bounded: below 2^30 Python multiplies three times as fast
+# numbers of bits behind the binary point: P of numbers, W within series, and those of bounds
+P, W, FINE = 120, 330, 160
+# bits of the entries of a matrix whose norm is bounded; Python multiplies numbers below 2^30 three times as fast
+SHORT = 28
 FAR = 100  # the largest |z| of a sine
 
 
@@ -76,7 +80,7 @@ class Fixed(NamedTuple):
 
 
 def fixed(rows, bits, factor=1):
-    """Integers times factor 2^-bits, for a factor that is a float's value."""
+    """A `Fixed` of integers times factor 2^-bits; the factor is the exact value of a float."""
     num, den = factor.as_integer_ratio()
     shift = P - bits - (den.bit_length() - 1)
     return Fixed([[v * num << shift if shift >= 0 else v * num >> -shift for v in row] for row in rows], int(shift < 0))
@@ -151,7 +155,10 @@ def falling(x):
 
 
 def erf(z):
-    """(2 / pi^(1/2)) e^(-z^2) sum_k 2^k z^(2k+1) / (1 3 ... (2k+1)); from z = 9.5 on it is 1 to within 2^-130."""
+    """erf z = (2 / pi^(1/2)) e^(-z^2) sum_k 2^k z^(2k+1) / (1 3 ... (2k+1)).
+
+    From z = 9.5 on it is 1 to within 2^-130.
+    """
     if abs(z) >= 19 << W - 1:
         return 1 << W if z > 0 else -(1 << W)
     square, term, total, k = z * z >> W, abs(z), 0, 0
@@ -216,7 +223,7 @@ def of_sin(z):
     return sine(z, 1), sine(z, 0)
 
 
-# phi and phi', and bounds of |phi'| and |phi''| everywhere: a table of the proofs.
+# phi and phi', and bounds of |phi'| and |phi''| for all arguments; docs/proofs/smooth_networks.md has this table.
 PHI = {
     "identity": (lambda z: (z, 1 << W), "1", "0"),
     "relu": (lambda z: (max(z, 0), (z > 0) << W), "1", "0"),
@@ -240,7 +247,7 @@ class Layer(NamedTuple):
     phi: str
     kink: Fraction | None  # where phi is not smooth
     trained: bool
-    # numbers of blocks that begin with this layer, and that end with it
+    # number of residual blocks that begin with this layer, and number of blocks that end with it
     opens: int
     closes: int
 
@@ -257,7 +264,9 @@ class Layer(NamedTuple):
         return self.phi == "softplus" and self.kink is not None
 
     def applied(self, z):
-        """phi(z) and phi'(z), on z's side of the kink, and for each row the least distance of a z from the kink."""
+        """phi(z) and phi'(z), with the derivative on the side of the kink where z is, and for each row the least
+        distance of a z from the kink.
+        """
         need(z.biggest() < 1 << P + 40, f"layer {self.name} gets numbers beyond 2^40")
         function, pairs = PHI[self.phi][0], []
         bar = None if self.kink is None else self.kink * (1 << P)
@@ -281,7 +290,7 @@ def shortened(rows):
 
 
 def top(rows, squarings=7):
-    """(2): at least the norm of a symmetric matrix of integers."""
+    """An upper bound of the norm of a symmetric matrix of integers, by (2)."""
     short, cut = shortened(rows)
     if squarings == 0:
         size = isqrt(sum(dot(row, row) for row in short)) + 1
@@ -291,7 +300,7 @@ def top(rows, squarings=7):
 
 
 def spectral(a):
-    """At least |A|."""
+    """An upper bound of |A|."""
     small = a if len(a.rows) <= len(a.rows[0]) else a.turned()
     short, cut = shortened(small.rows)
     size = root(units(top(list(product(short, transposed(short)))) << 2 * cut, 2))
@@ -338,7 +347,7 @@ def passes(net, x):
 
 
 def kernel(net, done):
-    """J J', (n C, n C)."""
+    """The kernel J J', (n C, n C)."""
     n, total = len(done.outputs.rows), None
     outputs = len(done.outputs.rows[0])
     for layer, gram, before in zip(net, done.gram, done.before, strict=True):
@@ -351,7 +360,7 @@ def kernel(net, done):
 
 
 def least_eigenvalue(k):
-    """(3): a fraction below the least eigenvalue; the inverse of Cholesky's factor, in floats, is Y."""
+    """A fraction below the least eigenvalue, by (3); Y is the inverse of the Cholesky factor, computed in floats."""
     size = len(k.rows)
     lower = [[0.0] * size for _ in range(size)]
     for i, row in enumerate(k.rows):
@@ -377,7 +386,7 @@ class Sizes(NamedTuple):
     """Bounds at theta for each layer, for one output of a sample or for all outputs of all samples."""
 
     each: list  # |(scale h, bias_scale)| of a sample
-    together: list  # the norm of the matrix of these vectors
+    together: list  # the norm of the matrix of these vectors of all samples
     before: list  # the norm of the rows B_k of a sample
     after: list  # the largest norm of a column of the rows b_k of a sample
     clear: list  # the least distance of a z from its kink
@@ -412,7 +421,9 @@ def of_all(done, groups):
 
 
 def speeds(net, start, radius):
-    """(4): bounds of the derivatives of z_k and of inputs by each layer's theta, and of |(scale h, bias_scale)|."""
+    """Bounds of the derivatives of z_k and of the layers' inputs by each layer's parameters, and of |(scale h,
+    bias_scale)|, by (4).
+    """
     h, aside, lengths, before = [Fraction(0)] * len(net), [], [], []
     inputs = [h]
     for k, layer in enumerate(net):
@@ -429,7 +440,7 @@ def speeds(net, start, radius):
 
 
 def in_ball(net, at, radius):
-    """The norms of the rows B_k, and of columns of b_k, in the ball."""
+    """Bounds in the ball of the norms of the rows B_k and of the columns of b_k."""
     moved = [radius * norm(row) for row in speeds(net, at.each, radius)[0]]
     turned, carried, aside = net[-1].bend * moved[-1], Fraction(0), []
     before, after = [at.before[-1] + turned], list[Fraction]()
@@ -446,7 +457,7 @@ def in_ball(net, at, radius):
 
 
 def curvature(net, at, radius):
-    """(4): L_i of one output, or L_J of all."""
+    """L_i of one output, or L_J of all outputs, by (4)."""
     tall, wide = speeds(net, at.each, radius), speeds(net, at.together, radius)
     before, after = in_ball(net, at, radius)
     size = range(len(net))
@@ -469,7 +480,9 @@ def crossing(net, at, radius):
 
 
 def ends(loss, size, label):
-    """The outputs, in units, between which the loss is 0 for this size and label; for huber, half a square."""
+    """The two outputs, in units, between which the loss is 0 for this size and label; for huber, between which it is
+    half a square.
+    """
     if loss == "hinge":
         return (1 << P, inf) if label > 0 else (-inf, -1 << P)
     size = int(size * (1 << P))
@@ -482,7 +495,7 @@ def some(matrix, rows):
 
 class Start(NamedTuple):
     net: list
-    intervals: bool  # whether losses are 0 on intervals
+    intervals: bool  # whether the losses are 0 on intervals of outputs
     groups: list
     all: Sizes
     residual: Fraction
@@ -514,7 +527,9 @@ def started(net, x, y, content):
 
 
 def window(start, rho, eta, v):
-    """The distance to a fit, the reach and the factor of a window, as fractions; or Refused."""
+    """The distance to a fit, the reach and the factor of a window, as fractions; raises Refused if the inequalities
+    fail.
+    """
     net, one = start.net, Fraction(1)
     for group in (*start.groups, start.all):
         for k in crossing(net, group, rho):
@@ -549,7 +564,7 @@ def window(start, rho, eta, v):
 
 
 def later(net, x, reach):
-    """Outputs, and for each a bound of its distance from the exact output of any later model."""
+    """The outputs, and for each output a bound of its distance from the exact output of any later model."""
     done = passes(net, x)
     n, outputs = len(x.rows), len(done.outputs.rows[0])
     squares = [Fraction(0)] * (n * outputs)
@@ -569,7 +584,9 @@ def later(net, x, reach):
 
 
 def require_stay(net, x, y, content, reach):
-    """Refuse if the loss of a sample that is not kept may get above 0, or if a loss of huber may get linear."""
+    """Refuse if the loss of a sample that is not kept may become positive, or if a huber loss may reach its linear
+    part.
+    """
     loss, size, kept = (content[key] for key in ("loss", "size", "kept"))
     which = range(len(x.rows)) if loss == "huber" else sorted(set(range(len(x.rows))) - set(kept))
     if not which:
@@ -666,7 +683,7 @@ def require_loss(content, y):
 
 
 def check(folder):
-    """What is proved. Raises Refused if nothing is proved."""
+    """The conclusions that are proved. Raises Refused if nothing is proved."""
     content, net, x, y, tests = loaded(folder)
     need(min(number(content[key]) for key in BALL) > 0, "the step, the ball or the visits are not positive")
     need(content["visits"] >= 1, "visits are below 1")
@@ -693,7 +710,7 @@ def main(arguments):
         folder = Path(arguments[0])
         shown, claim = check(folder), json.loads(raw(folder / "certificate.json"))["claim"]
         need(claim == shown, f"the claim is not what is shown, {shown}")
-    except Exception as error:  # any content of the folder gets an answer, not a traceback
+    except Exception as error:  # whatever the folder contains, the script answers without a traceback
         print("refused:", error if isinstance(error, Refused) else f"no folder of {SCHEMA}: {error!r:.200}")
         return 1
     loss = " ".join([shown["loss"], *([f"{shown['size']}"] if shown["size"] else [])])

@@ -24,16 +24,16 @@ from ntkfl.smooth_networks.layers import Image, Layer, Smooth
 
 
 class Sizes(NamedTuple):
-    """Norms at the checkpoint, of g groups of outputs, for each of L layers; upper bounds.
+    """Upper bounds of norms at the checkpoint, for g groups of outputs and for each of L layers.
 
-    Layer k maps h_(k-1) to z_k and, with its activation, to h_k. B_k and b_k are the derivatives of the outputs by z_k
-    and by h_k, one row an output.
+    Layer k maps h_(k-1) to z_k and, with its activation, to h_k. The matrices B_k and b_k have the derivatives of the
+    outputs by z_k and by h_k, with one row for each output.
     """
 
-    each: list[Float[np.ndarray, " g"]]  # |(scale h, bias_scale)| of the longest sample of the group
+    each: list[Float[np.ndarray, " g"]]  # the largest |(scale h, bias_scale)| among the samples of the group
     together: list[Float[np.ndarray, " g"]]  # the spectral norm of the matrix of these vectors of the group's samples
-    before: list[Float[np.ndarray, " g"]]  # the spectral norm of B_k of a sample
-    # the largest column norm of b_k of a sample, for each layer but the last
+    before: list[Float[np.ndarray, " g"]]  # the largest spectral norm of the B_k of one sample
+    # the largest column norm of the b_k of one sample, for each layer but the last
     after: list[Float[np.ndarray, " g"]]
     # lower bounds of the least distance of an entry of z_k from the activation's kink
     clear: list[Float[np.ndarray, " g"]]
@@ -54,25 +54,27 @@ class Curvature:
 
     layers: tuple[Layer, ...]  # layers of the network
     norms: tuple[float, ...]  # spectral norms of scale W
-    alone: Sizes  # sizes for each output of each sample, n C groups
-    all: Sizes | None  # sizes for all outputs of all samples together; None where they are not needed
+    alone: Sizes  # sizes for each output of each sample, that is n C groups
+    all: Sizes | None  # sizes for all outputs of all samples as one group; None if they are not needed
 
     def of_each(self, radius: float) -> Float[np.ndarray, " nC"]:
-        """L_i: at least the norm of the Hessian of each output in the ball."""
+        """The numbers L_i, upper bounds of the norm of the Hessian of each output in the ball."""
         return self._bounds(self.alone, radius)
 
     def of_all(self, radius: float) -> float:
-        """L_J: at least |J(t) - J(t')| / |t - t'| in the ball, J the Jacobian of all outputs of all samples."""
+        """The number L_J, an upper bound of |J(t) - J(t')| / |t - t'| in the ball, where J is the Jacobian of all
+        outputs of all samples.
+        """
         return self.of_both(radius)[1]
 
     def of_both(self, radius: float) -> tuple[Float[np.ndarray, " nC"], float]:
-        """L_i and L_J."""
+        """The numbers L_i and L_J."""
         bounds = self._bounds(self._both, radius)
         return bounds[:-1], float(min(bounds[-1], length(bounds[:-1])))
 
     @cached_property
     def _both(self) -> Sizes:
-        """The groups of `alone` and then the group of `all`, so that one pass bounds both."""
+        """The groups of `alone` followed by the group of `all`, so that one computation bounds both."""
         assert self.all is not None
         rows = (
             [np.append(*pair) for pair in zip(*lists, strict=True)] for lists in zip(self.alone, self.all, strict=True)
@@ -80,7 +82,9 @@ class Curvature:
         return Sizes(*rows)
 
     def grown(self, at: Sizes, radius: float) -> Sizes:
-        """Bounds of these sizes in the whole ball, from the sizes at the checkpoint; `clear` is unchanged."""
+        """Bounds of these sizes in the whole ball, from the sizes at the checkpoint; the distances `clear` from kinks
+        are unchanged.
+        """
         return self._grown(at, radius, *self._tall_and_wide(at, radius))
 
     def _tall_and_wide(self, at: Sizes, radius: float) -> tuple[Speeds, Speeds]:
@@ -120,7 +124,9 @@ class Curvature:
         return largest_nonnegative(above((form + form.transpose(0, 2, 1)) / 2))
 
     def lipschitz(self, radius: float) -> Float[np.ndarray, " nC"]:
-        """At least the Lipschitz constant of each output in the ball, on both sides of kinks; infinite at jumps."""
+        """Upper bounds of the Lipschitz constant of each output in the ball, valid on both sides of kinks; infinite if
+        an activation jumps.
+        """
         jumps = np.array([layer.activation.jumps for layer in self.layers])[:, None]
         jumped = (jumps & self.crossing(radius)).any(axis=0)
         return np.where(jumped, np.inf, above(np.linalg.norm(self._speeds(self.alone.each, radius).inputs[-1], axis=1)))
@@ -128,7 +134,8 @@ class Curvature:
     def crossing(self, radius: float) -> Bool[np.ndarray, "L nC"]:
         """Whether some neuron of a layer may reach its kink in the ball, for each output of each sample.
 
-        Until the first kink on a path of the parameters, neurons move no faster than with activations without kinks.
+        Until a path of the parameters reaches the first kink, pre-activations change no faster than with activations
+        without kinks.
         """
         kinked = np.array([layer.activation.kink is not None for layer in self.layers])[:, None]
         if not kinked.any():
@@ -153,7 +160,7 @@ class Curvature:
         return speeds
 
     def _spread(self, layer: int) -> float:
-        """A lower bound of the factor by which a mean over pixels after the layer shrinks Euclidean lengths."""
+        """A number by which a mean over pixels after the layer at least divides Euclidean lengths; 1 without a mean."""
         of = self.layers[layer]
         return float(np.sqrt(of.image.places)) if of.pools and of.image else 1.0
 
@@ -167,7 +174,9 @@ def weight_norms(layers: tuple[Layer, ...]) -> tuple[float, ...]:
 
 
 def _map_norm(layer: Layer) -> float:
-    """At least |scale W|; for a convolution the least of gain |W| and scale sum_o |W_o|, o the places of its square."""
+    """An upper bound of |scale W|; for a convolution the smaller of gain |W| and scale sum_o |W_o|, where o are the
+    places of its square.
+    """
     if layer.stands_in:
         return layer.scale  # the norm of scale I; a JAX function may have a scale other than 1 here
     whole = float(above(layer.gain * spectral_norm(layer.weight)))
@@ -187,11 +196,12 @@ def sizes_of_each(done: Pass) -> Sizes:
 
 
 def sizes_of_all(done: Pass, products: list) -> Sizes:
-    """The sizes of all outputs of all samples, as one group; `products` are `Pass.input_products` of each layer."""
+    """The sizes of all outputs of all samples as one group; `products` has the `Pass.input_products` of each layer."""
     lengths = [done.input_lengths(k).max(keepdims=True) for k in range(len(done.layers))]
     together = [np.sqrt(above(np.maximum(largest_eigenvalue(product).hi, 0.0)))[None] for product in products]
     before = []
-    for rows in done.before:  # the spectral norm of C rows is bounded by the largest absolute row sum of their products
+    # the squared spectral norm of C rows is at most the largest absolute row sum of their products
+    for rows in done.before:
         inner = rows.products()
         before.append(np.sqrt(above((np.abs(inner.value) + inner.error).sum(axis=2).max(keepdims=True).reshape(1))))
     after = [rows.norm(axis=1).hi.max(keepdims=True).reshape(1) for rows in done.after]
@@ -201,7 +211,8 @@ def sizes_of_all(done: Pass, products: list) -> Sizes:
 def largest_nonnegative(forms: Float[np.ndarray, "g L L"]) -> Float[np.ndarray, " g"]:
     """Upper bounds of the largest eigenvalues of symmetric matrices without negative entries.
 
-    A bound is the smaller of max_i (A v)_i / v_i for a positive v (Collatz and Wielandt) and the largest row sum.
+    Each bound is the smaller of two numbers: max_i (A v)_i / v_i for a positive v (Collatz and Wielandt), and the
+    largest row sum.
     """
     sums = forms.sum(axis=2).max(axis=1)
     shift = np.linalg.eigvalsh(forms)[:, -1] * (1 + 1e-6) + 1e-12 * sums + 1e-300
@@ -213,19 +224,22 @@ def largest_nonnegative(forms: Float[np.ndarray, "g L L"]) -> Float[np.ndarray, 
     return above(np.minimum(ratio, sums))
 
 
-BLOCK = 256  # most terms of one sum; longer sums are taken in blocks, with smaller rounding errors
+# largest number of terms of one sum; longer sums are computed in blocks, which makes rounding errors smaller
+BLOCK = 256
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Vectors of m numbers: an enclosure of every number, and bounds of the lengths of the vectors' errors."""
+    """Vectors of m numbers, with an enclosure of every number and a bound of the length of each vector's error."""
 
     entries: Estimate  # (..., m)
-    off: Float[np.ndarray, "*batch"]  # at least the Euclidean lengths of the errors
+    off: Float[np.ndarray, "*batch"]  # upper bounds of the Euclidean lengths of the errors
 
     @classmethod
     def of(cls, entries: Estimate, off: float | Float[np.ndarray, "*batch"] = np.inf) -> Rows:
-        """Rows of these entries; no error is above the smaller of `off` and the length of the vector's entry errors."""
+        """Rows with these entries; the error of a vector is at most `off`, and at most the length of the vector of its
+        entries' errors.
+        """
         off = np.fmin(off, np.where(entries.error.any(axis=-1), _length(entries.error), 0.0))
         error = np.fmin(entries.error, off[..., None])
         return cls(Estimate(entries.value, error, entries.method, entries.rigour), off)
@@ -237,7 +251,7 @@ class Rows:
 
     @property
     def lengths(self) -> Float[np.ndarray, "*batch"]:
-        """At least the Euclidean lengths of the exact vectors."""
+        """Upper bounds of the Euclidean lengths of the exact vectors."""
         with np.errstate(over="ignore"):
             return above(_length(self.value) + self.off)
 
@@ -249,10 +263,10 @@ class Rows:
     def through(
         self, matrix: Float[np.ndarray, "p m"], scale: float, norm: float, ended: Callable[[Estimate], Estimate]
     ) -> Rows:
-        """The function `ended` of the products of the vectors with the matrix's rows.
+        """The function `ended` applied to the products of the vectors with the rows of the matrix.
 
-        `ended` multiplies the products by the scale and may add exact numbers; `norm` is the norm of scale times the
-        matrix.
+        The function `ended` multiplies the products by the scale and may add exact numbers. `norm` is the norm of scale
+        times the matrix.
         """
         rows = _length(matrix)
         with np.errstate(over="ignore", invalid="ignore"):  # errors may be infinite, and so may a norm
@@ -267,12 +281,12 @@ class Rows:
         return Rows.of(Estimate(alone.value, error, alone.method, alone.rigour), _known(off))
 
     def activated(self, phi: Smooth) -> Rows:
-        """phi of every number."""
+        """The function phi applied to every number."""
         alone = phi.values(Estimate.exact(self.value))
         return Rows.of(phi.values(self.entries), above(phi.slope * self.off + _length(alone.error)))
 
     def times(self, factors: Estimate, most: float) -> Rows:
-        """The products with these factors, entry by entry; `most` bounds the absolute values of the exact factors."""
+        """The entrywise products with these factors; `most` bounds the absolute values of the exact factors."""
         alone = Estimate.exact(self.value) * factors
         return Rows.of(self.entries * factors, above(most * self.off + _length(alone.error)))
 
@@ -294,7 +308,7 @@ class Rows:
 
 
 def block_sums(a: Float[np.ndarray, "*batch m"], matrix: Float[np.ndarray, "p m"]) -> Float[np.ndarray, "*batch p"]:
-    """a @ matrix.T, added up from the products of blocks of columns."""
+    """The product a @ matrix.T, computed as the sum of the products of blocks of columns."""
     flat, terms = a.reshape(-1, a.shape[-1]), a.shape[-1]
     total = flat[:, :BLOCK] @ matrix[:, :BLOCK].T
     for start in range(BLOCK, terms, BLOCK):
@@ -328,13 +342,14 @@ class Pass:
     before: tuple[Rows, ...]
     # b_k, derivatives of the outputs by h_k, after the activation, (n, C, m_k), for each layer but the last
     after: tuple[Estimate, ...]
-    # for each layer and sample the least distance of a neuron's z from its kink, (n,); infinite without kinks
+    # for each layer and sample, the least distance of a neuron's pre-activation from the kink, (n,); infinite without
+    # kinks
     clear: tuple[Float[np.ndarray, " n"], ...]
 
     def input_lengths(self, layer: int) -> Float[np.ndarray, " n"]:
-        """Upper bounds of |(scale h, bias_scale)| of each sample, the vector that multiplies W and b of this layer.
+        """Upper bounds of |(scale h, bias_scale)| for each sample; this vector multiplies W and b of the layer.
 
-        For a convolution it is the spectral norm of the matrix of these vectors of all pixels.
+        For a convolution the bound is of the spectral norm of the matrix of these vectors at all pixels.
         """
         of = self.layers[layer]
         if of.image is None:
@@ -342,14 +357,18 @@ class Pass:
         return np.array([_top(self.scaled_inputs(layer)[i]) for i in range(len(self.outputs.value))])
 
     def scaled_inputs(self, layer: int) -> Estimate:
-        """(scale h, bias_scale) of a convolution, for each pixel, (n, P, side^2 c + 1), h with c channels."""
+        """The vectors (scale h, bias_scale) of a convolution for each of P pixels, (n, P, side^2 c + 1), where h has c
+        channels.
+        """
         of, h = self.layers[layer], self.inputs[layer].entries * self.layers[layer].scale
         ones = np.full((*h.value.shape[:2], 1), of.shift)
         value, error = np.concatenate([h.value, ones], axis=2), np.concatenate([h.error, 0 * ones], axis=2)
         return Estimate(value, error, h.method, h.rigour)
 
     def input_products(self, layer: int) -> Estimate:
-        """scale^2 h_i.h_j + bias_scale^2, (n, n); for a convolution a matrix with the same largest eigenvalue."""
+        """The matrix scale^2 h_i.h_j + bias_scale^2, (n, n); for a convolution a matrix with the same largest
+        eigenvalue as the matrix of the products between all pixels of all samples.
+        """
         of = self.layers[layer]
         if of.image is None:
             return self.inputs[layer].products() * of.scale * of.scale + Estimate.exact(of.shift).squared()
@@ -376,7 +395,7 @@ class Pass:
         return np.sqrt(above(total))
 
     def kernel(self, products: Sequence[Estimate]) -> Estimate:
-        """J J' of the trained parameters, (n C, n C), sample by sample, from the `input_products` of each layer."""
+        """J J' of the trained parameters, (n C, n C), ordered by sample, from the `input_products` of each layer."""
         n, outputs = self.outputs.value.shape
         row = np.repeat(np.arange(n), outputs)
         total = Estimate.exact(np.zeros((n * outputs, n * outputs)))
@@ -390,7 +409,9 @@ class Pass:
 
 
 def unfolded(h: Estimate, image: Image) -> Estimate:
-    """The square about each place, (n, places, c side^2), channel by channel, from h of c channels, (n, P c)."""
+    """The square of pixels about each place, (n, places, c side^2), ordered by channel, from h with c channels, (n, P
+    c).
+    """
     n, side = len(h.value), image.side
     edge = side // 2
 
@@ -403,7 +424,7 @@ def unfolded(h: Estimate, image: Image) -> Estimate:
 
 
 def folded(b: Estimate, image: Image) -> Estimate:
-    """The transpose of `unfolded`: (n, C, places, c side^2) to (n, C, P c), c channels."""
+    """The transpose of the map `unfolded`, from (n, C, places, c side^2) to (n, C, P c), with c channels."""
     n, outputs = b.value.shape[:2]
     side, edge = image.side, image.side // 2
     squares = reshaped(b, (n, outputs, *image.output_shape, -1, side, side))
@@ -423,12 +444,12 @@ def folded(b: Estimate, image: Image) -> Estimate:
 def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"], norms: Sequence[float] | None = None) -> Pass:
     """The forward and the backward pass of these samples.
 
-    `norms`: the layers' norms, as `weight_norms` gives them; default unknown. Known norms make the error bounds of
-    fully connected layers smaller.
+    `norms` has the norms of the layers, as `weight_norms` returns them; by default they are unknown. With known norms
+    the error bounds of fully connected layers are smaller.
     """
     norms = (np.inf,) * len(layers) if norms is None else norms
     n, first = len(x), layers[0].image
-    if first is not None:  # rows have one channel after the other
+    if first is not None:  # each row is ordered by channel
         x = x.reshape(n, -1, first.pixels).transpose(0, 2, 1).reshape(n, -1)
     h, aside = Rows.of(Estimate.exact(x)), list[Rows]()
     inputs, slopes, clear = [], [], []
@@ -478,19 +499,20 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"], norms: Sequen
 def _norm(layer: Layer, norm: float) -> float:
     """The `norm` for `Rows.through`; infinite, that is unknown, for a convolution.
 
-    There `weight_norms` has the norm of the map of all places together, and `Rows.through` maps one square at a time.
+    For a convolution `weight_norms` has the norm of the map of all places together, while `Rows.through` maps one
+    square at a time.
     """
     return norm if layer.image is None else np.inf
 
 
 def _scaled(product: Estimate, layer: Layer) -> Estimate:
-    """scale W h + bias_scale b, from W h."""
+    """The values scale W h + bias_scale b, computed from W h."""
     z = product * layer.scale
     return z if layer.bias is None else z + Estimate.exact(layer.bias) * layer.bias_scale
 
 
 def _share(layer: Layer) -> Estimate:
-    """1 / P, one over the number of pixels."""
+    """1 / P, where P is the number of pixels."""
     assert layer.image is not None
     return Estimate(1 / layer.image.places, 2.0**-53 / layer.image.places, "rounding bound", Rigour.ENCLOSED)
 
@@ -506,8 +528,8 @@ def _mean(h: Estimate, layer: Layer) -> Estimate:
 def spectral_norm(matrix: Float[np.ndarray, "m k"]) -> float:
     """An upper bound of the largest singular value.
 
-    The rounding of A A' is at most gamma |A|^2, in Frobenius norms; this bound is cheaper than a product of absolute
-    values.
+    The rounding error of A A' is at most gamma |A|^2, in Frobenius norms. This bound is cheaper than a product of
+    absolute values.
     """
     small = matrix if len(matrix) <= matrix.shape[1] else matrix.T
     with np.errstate(over="ignore", invalid="ignore"):  # `largest_eigenvalue` refuses numbers that overflowed

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork
 
 PROBES = 2  # inputs at which a torch module is evaluated
-ROUNDINGS = 4  # allowed difference from torch's numbers, as a multiple of the proved rounding bound
+ROUNDINGS = 4  # allowed difference from the values that torch computes, as a multiple of the proved rounding bound
 
 
 def layers_of(
@@ -33,7 +33,7 @@ def layers_of(
     whose images are square.
 
     Raises:
-        ValueError: an object without such layers (the message names the first part that is no layer); parameters that
+        ValueError: the object has no such layers (the message names the first part that is no layer), or the parameters
             do not fit.
     """
     from torch import nn
@@ -89,9 +89,10 @@ def layers_of(
 
 
 def _require_same(module: nn.Module, layers: tuple[Layer, ...], params: Mapping[str, np.ndarray]) -> None:
-    """Compare outputs and a gradient with torch's at drawn inputs, since a forward may be patched.
+    """Compare outputs and a gradient with those of torch at random inputs, since a module's `forward` may have been
+    replaced.
 
-    Weights so large that outputs are infinite are not compared. A difference at other inputs may go unseen.
+    Nothing is compared if weights are so large that outputs are infinite. A difference at other inputs is not detected.
 
     Raises:
         ValueError: outputs or gradients differ by more than rounding, or torch cannot compute the outputs.

@@ -1,6 +1,7 @@
 """`certify_rounds` proves that full rounds of a federated method, begun at a checkpoint, fit the data.
 
-For a method with memory the proof bounds the rounds of its linear model, and then the effect of curvature.
+For a method with memory (momentum or control variates) the proof bounds the rounds of its linear model, and then the
+effect of the second derivatives.
 
 Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging, docs/proofs/any_method.md#smooth-networks
 """
@@ -47,19 +48,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps of a method's round."""
+    """The numbers that determine the steps of a round of a method."""
 
     name: str
     local: float  # eta
-    pull: float  # mu; alpha of FedDyn
+    pull: float  # mu of FedProx, alpha of FedDyn: how strongly local steps are pulled to the server's model
     server: float  # g
     momentum: float  # b
-    variant: bool  # Nesterov's momentum; option I of SCAFFOLD
+    variant: bool  # whether momentum is Nesterov's, or SCAFFOLD uses option I
 
 
 @dataclass(frozen=True)
 class ClientModels:
-    """Upper bounds for a client's K local steps on the linear model; distances and residuals are divided by |S z|."""
+    """Upper bounds for a client's K local steps on the linear model; distances and residuals are divided by the norm |S
+    z| of the state z.
+    """
 
     share: float  # p, its weight in the mean
     root: float  # G, the norm of its rows of J
@@ -69,21 +72,24 @@ class ClientModels:
 
 @dataclass(frozen=True)
 class LinearRounds:
-    """A norm |S z| of residual and memory z, and upper bounds on the linear model; least_root is a lower bound."""
+    """A norm |S z| of the state z, which consists of residual and memory, and bounds on the linear model.
 
-    least_root: float  # sigma_0: at most the smallest singular value of J
+    All bounds are upper bounds, except least_root.
+    """
+
+    least_root: float  # sigma_0: a lower bound of the smallest singular value of J
     start: float  # |S z_0|
     fit: float  # |J' K^-1 r_0|
     rate: float  # q: a round multiplies |S z| by at most this
     read: float  # e_0: |J' K^-1 r| <= e_0 |S z|
-    move: float  # the server's move, divided by |S z|
-    outputs: float  # |S_r J|, S = (S_r S_beta)
+    move: float  # the distance that the server's model moves in a round, divided by |S z|
+    outputs: float  # |S_r J|, where S = (S_r S_beta) has a block for the residual and one for the memory
     residuals: float  # |S_r|
     memory: float  # |S_beta|
-    clients: tuple[ClientModels, ...]  # models of the clients in a round
+    clients: tuple[ClientModels, ...]  # the models of the clients in a round
 
     def scaled(self, factor: float) -> LinearRounds:
-        """The bounds with `factor` times the residual, if the memory is empty."""
+        """The bounds for `factor` times the residual; they are valid if the memory is empty."""
         return replace(self, start=self.start * factor, fit=self.fit * factor)
 
 
@@ -104,7 +110,9 @@ class MethodStart:
 def method_start(
     at: Checkpoint, problem: Problem, setup: Setup, method: Method, remembered: np.ndarray
 ) -> MethodStart | str:
-    """The best norm found for a method's state, with its bounds on the linear model; or why no norm was found."""
+    """The best norm found for a method's state, with its bounds on the linear model, or the reason why no norm was
+    found.
+    """
     kernel, options = at.kernel, method.options
     owner = np.repeat(problem.owner, at.residual.value.shape[1])
     steps = Steps(
@@ -149,14 +157,18 @@ def method_start(
 
 
 def _needed(steps: Steps, linear: LinearRounds, curvature: Curvature, least: float) -> float:
-    """An estimate of the largest factor of the residual with which the theorem holds; 0 if it is less than `least`."""
+    """An estimate of the largest factor by which the residual may be multiplied so that the theorem holds; 0 if it is
+    less than `least`.
+    """
     return largest_residual(
         lambda factor: isinstance(proved_methods(steps, linear.scaled(factor), curvature), Rounds), 1.0, least
     )
 
 
 def _candidates(maps: RoundMatrices, kernel: np.ndarray, radius: float) -> Iterator[np.ndarray]:
-    """Candidates for S: lengths of outputs, then lengths of weights, each followed by roots of Lyapunov matrices."""
+    """Candidates for S: the matrix for lengths of outputs, then the matrix for lengths of weights, each followed by
+    roots of Lyapunov matrices.
+    """
     p, s = maps.models[0].value.shape
     root = np.linalg.cholesky(kernel)
     for read in (np.eye(p), np.linalg.inv(root)):
@@ -243,7 +255,11 @@ def proved_methods(steps: Steps, linear: LinearRounds, curvature: Curvature) -> 
 
 @dataclass(frozen=True)
 class _Effect:
-    """Bounds: |S z| and the memory's rest |w| after a round, how far models move, curvature's part of the move."""
+    """Bounds for one round.
+
+    They are bounds of |S z| and of |w| after the round, where w is the part of the memory outside the linear model; of
+    the distance that models move; and of the part of the server's move that is due to second derivatives.
+    """
 
     state: arb
     rests: arb
@@ -266,7 +282,8 @@ def _effect(steps: Steps, linear: LinearRounds, tau: arb, s: arb, w: arb) -> _Ef
             psi = tau * ((root + tau) * there + ball(left) * s + root * u)
             way = way.max(there)
             kept = keep * kept + (root * u if dyn else root * u / count)
-            # the part w of SCAFFOLD's control is a mean of psi; the part w of FedDyn's dual is a sum of eta psi
+            # w is a part of SCAFFOLD's control and there a mean of psi, or a part of FedDyn's dual and there a sum of
+            # eta psi
             turned = psi if k == 0 and steps.variant else turned if steps.variant else keep * turned + psi
             u = keep * u + eta * (drift + psi)
         way = way.max(ball(client.moved[-1]) * s + u)
@@ -322,16 +339,16 @@ def method_inequalities(steps: Steps, linear: LinearRounds, together: float, rad
 
 
 def _balance(steps: Steps, linear: LinearRounds, tau: arb) -> float:
-    """lambda with nearly the smallest rate: the quotient of the two entries of Perron's vector of A."""
+    """A number lambda with nearly the smallest rate: the quotient of the two entries of the Perron vector of A."""
     of_state, of_rests = (_effect(steps, linear, tau, arb(s), arb(w)) for s, w in ((1, 0), (0, 1)))
     a, b, c, d = (float(v) for v in (of_state.state, of_rests.state, of_state.rests, of_rests.rests))
     with np.errstate(over="ignore", invalid="ignore"):  # the bounds of a large ball may overflow
         half, root = (a - d) / 2, np.hypot((a - d) / 2, np.sqrt(b * c))
         ratio = c / (half + root) if half >= 0 else (root - half) / b
-    return float(ratio) if 0 < ratio < np.inf else 1e-30  # without curvature the smallest lambda is best
+    return float(ratio) if 0 < ratio < np.inf else 1e-30  # without second derivatives the smallest lambda is best
 
 
-AVERAGES = "fl-ntk", "fedavg"  # methods without memory and without a pull
+AVERAGES = "fl-ntk", "fedavg"  # methods without memory and without a pull to the server's model
 GROWN = 1.05  # zeta: the factor by which a client may move farther within a round than its kernel gives
 
 
@@ -349,11 +366,11 @@ class RoundStart:
 
     least_root: float  # lower bound of the smallest singular value of J
     size: float  # upper bound of phi, the norm of the residual that a round lowers
-    # lowest, highest: bounds of the eigenvalues of K D, D with the clients' blocks p Q, Q as in `_work`
+    # lowest and highest: bounds of the eigenvalues of K D, where D has the clients' blocks p Q, with Q as in `_work`
     lowest: float
     highest: float
     clients: tuple[Client, ...]  # clients of the round
-    # step, steps, server: eta, K, gamma
+    # step, steps and server are eta, K and gamma
     step: float
     steps: int
     server: float
@@ -366,15 +383,16 @@ class RoundStart:
 
 @dataclass(frozen=True, eq=False)
 class RoundsCertificate(LaterNetworks):
-    """Whether full rounds of a method that start at a network are proved to fit its data, and at which rate.
+    """The certificate of `certify_rounds`: whether full rounds of a method that begin at a network are proved to fit
+    the data, and at which rate.
 
     Args:
         certified: whether the theorem holds.
-        why: the reason if not certified; else empty.
-        residual: |y - f| over all samples and outputs, enclosed.
-        smallest_eigenvalue: the smallest eigenvalue of J J', enclosed.
-        depth: layers of weights.
-        width: neurons of the narrowest hidden layer.
+        why: the reason if not certified, otherwise empty.
+        residual: an enclosure of |y - f| over all samples and outputs.
+        smallest_eigenvalue: an enclosure of the smallest eigenvalue of J J'.
+        depth: number of layers of weights.
+        width: number of neurons of the narrowest hidden layer.
         method: the name of the method.
         problem: the data.
     """
@@ -393,12 +411,14 @@ class RoundsCertificate(LaterNetworks):
 
     @property
     def rate(self) -> float:
-        """The largest factor of a norm of the residual and of a memory in a round; 1 if not certified."""
+        """The factor by which a round at most multiplies a norm of residual and memory; 1 if not certified."""
         return 1.0 if self.rounds is None else self.rounds.rate
 
     @property
     def last_rate(self) -> float:
-        """An upper bound of the limit of the factor in `rate`: the rate without the effects of rounds on each other."""
+        """An upper bound of the limit of the factor in `rate` after many rounds, which is the rate without the effects
+        of rounds on each other.
+        """
         return 1.0 if self.rounds is None else self.rounds.last_rate
 
     @property
@@ -410,9 +430,11 @@ class RoundsCertificate(LaterNetworks):
 
     @cached_property
     def needed_residual(self) -> float | None:
-        """An ESTIMATE of the largest |y - f| that would certify with this kernel and curvature.
+        """An ESTIMATE of the largest |y - f| with which the theorem would hold, for this kernel and these second
+        derivatives.
 
-        None if no residual would certify, or if a certificate with a nonzero memory at the beginning failed.
+        None if it would hold with no residual, or if this certificate has a nonzero memory at the beginning and does
+        not hold.
         """
         now = float(self.residual.hi)
         if self.certified:
@@ -473,27 +495,28 @@ def certify_rounds(
     remembered: Float[np.ndarray, " n"] | Float[np.ndarray, "n C"] | None = None,
     memory: float | None = None,
 ) -> RoundsCertificate:
-    """Whether full rounds of a method that trains all layers fit the data from here on, and at which rate.
+    """Decide whether full rounds of a method that trains all layers are proved to fit the data, and at which rate.
 
-    In a round every client makes local_steps full steps of eta_local on half its sum of squares. Without a method the
-    server adds eta_global times the weighted mean of the clients' displacements.
+    In a round every client makes local_steps full-batch steps of size eta_local on half its sum of squares. Without a
+    method the server adds eta_global times the weighted mean of the clients' displacements.
 
     Args:
         network: as `certify_network` takes it.
-        params: the network's parameters by name, arrays or tensors; None: the module's own.
+        params: the network's parameters by name, as arrays or tensors; None for the module's own.
         problem: data with labels (n,) or (n, C), and the samples of each client.
         setup: only eta_local, local_steps and eta_global are used.
-        shares: weight of each client in the mean, positive, shape (N,); None: 1/N each; only without a method.
-        method: fl-ntk, fedavg, fedavgm, fedprox, scaffold or feddyn; None: federated averaging with these shares.
-        options: of the method, as in training; setup.eta_global is its server_rate, if it has one;
-            default the method's own.
+        shares: positive weights of the clients in the mean, shape (N,), allowed only without a method; None for 1/N
+            each.
+        method: fl-ntk, fedavg, fedavgm, fedprox, scaffold or feddyn; None for federated averaging with these shares.
+        options: the method's options, as in training; setup.eta_global is its server_rate, if it has one. Default: the
+            method's own defaults.
         remembered: the memory of server and clients at the beginning, as `certify_method` takes it; default 0.
-        memory: bytes that may be taken; None: all free memory.
+        memory: bytes that the certificate may take; None for all free memory.
 
     Raises:
-        ValueError: as `certify_network`; shares that are not positive, not as many as clients, or given beside a
-            method; a method that is not covered, an option that it does not have. TooLittleMemory: the certificate does
-            not fit.
+        ValueError: as `certify_network`; shares that are not positive, not as many as clients, or given together with a
+            method; a method that is not covered, or an option that it does not have. TooLittleMemory: the certificate
+            does not fit.
     Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging, docs/proofs/any_method.md#smooth-networks
     """
     require_problem(problem)
@@ -540,7 +563,9 @@ def _shares(given: Sequence[float] | np.ndarray | None, clients: int) -> np.ndar
 
 
 def round_start(at: Checkpoint, problem: Problem, setup: Setup, shares: np.ndarray) -> RoundStart | str:
-    """Bounds from an enclosure of the linear model's round map at the checkpoint; or why there are no bounds."""
+    """Bounds from an enclosure of the linear model's round map at the checkpoint, or the reason why there are no
+    bounds.
+    """
     outputs = at.residual.value.shape[1]
     step, steps = float(setup.eta_local), int(setup.local_steps)
     residual = Estimate(at.residual.value.reshape(-1), at.residual.error.reshape(-1), at.residual.method)
@@ -580,7 +605,9 @@ def round_start(at: Checkpoint, problem: Problem, setup: Setup, shares: np.ndarr
 
 
 def _work(kernel: Estimate, step: float, steps: int) -> Estimate:
-    """The symmetric Q = step sum_(k < steps) (I - step K)^k, by which a client's steps act on its residual."""
+    """The symmetric matrix Q = step sum_(k < steps) (I - step K)^k, which describes how a client's steps act on its
+    residual.
+    """
     start = Estimate.exact(step * np.eye(len(kernel.value)))
     total = start
     for _ in range(steps - 1):

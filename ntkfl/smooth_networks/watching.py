@@ -1,4 +1,6 @@
-"""Train a network of any depth by Algorithm 1 until a round certifies for any order."""
+"""Train a network of any depth by Algorithm 1 (FL-NTK's form of FedAvg) until a certificate for training in any order
+holds.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -47,8 +49,8 @@ def network_checkpoints(
         loss: the loss whose sum is trained on; default squares.
 
     Raises:
-        ValueError: rounds below 0 or every below 1; as `simulate_network`; a start that does not fit. TooLittleMemory:
-            the certificate of such a network does not fit. FloatingPointError: the run overflowed.
+        ValueError: rounds below 0, or every below 1, or a start that does not fit; also as `simulate_network`.
+            TooLittleMemory: the certificate of such a network does not fit. FloatingPointError: the run overflowed.
     """
     problem = problem.one_axis()
     outputs = require_network_memory(problem, network, setup.width)
@@ -72,7 +74,7 @@ def network_checkpoints(
 def _trained_on(
     loss: ConvexLoss, problem: Problem, setup: Setup, model: "Model", params: Mapping[str, Any], leg: range
 ) -> Mapping[str, Any]:
-    """The parameters after these rounds of Algorithm 1 on the sum of a loss.
+    """The parameters after this number of rounds of Algorithm 1 on the sum of the losses.
 
     Raises:
         FloatingPointError: the run overflowed.
@@ -103,7 +105,9 @@ def _trained_on(
 
 
 def require_network_memory(problem: Problem, network: "WideNetwork", width: int) -> int | None:
-    """Refuse, before drawing weights, a certificate too large for memory; returns the number of outputs (None for one).
+    """Refuse a certificate that is too large for memory, before weights are drawn.
+
+    Returns the number of outputs, or None if there is one.
 
     Args:
         problem: data.
@@ -141,13 +145,14 @@ def watch_network(
     start: Mapping[str, Any] | None = None,
     loss: ConvexLoss = SQUARES,
 ) -> Iterator[tuple[int, Certificate]]:
-    """Train until a checkpoint certifies, and give each round that was tried with its certificate.
+    """Train until the certificate of a checkpoint holds; yields the number of each round that was tried, and its
+    certificate.
 
     Args:
         problem: data.
         setup: steps and seed, as in `network_checkpoints`.
         network: the network that is trained.
-        rounds: the most rounds that are trained.
+        rounds: the largest number of rounds to train.
         every: rounds between checkpoints.
         certify: `certify_network`, or `certify_rounds` with its setup.
         start: parameters to train on from, as in `network_checkpoints`; default those that setup.seed draws.

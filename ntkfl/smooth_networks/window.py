@@ -1,4 +1,6 @@
-"""The inequalities of the theorem in balls: a few norms bound the effect of every window of training.
+"""The inequalities of the theorem of `ntkfl.smooth_networks`, in balls about the checkpoint.
+
+A few norms bound the effect of every window of training.
 
 Source: docs/proofs/smooth_networks.md#the-certificate
 """
@@ -16,59 +18,61 @@ from ntkfl import interruption
 from ntkfl.balls import ball, precision
 from ntkfl.smooth_networks.passes import Curvature
 
-GROWTH = 1.02  # growth of a ball that was too small
+GROWTH = 1.02  # factor by which the radius of a ball that was too small is increased
 TRIES = 400
 Proved = TypeVar("Proved")
 
 
 @dataclass(frozen=True)
 class Start:
-    """Bounds at the checkpoint, all rounded to the safe side."""
+    """Bounds at the checkpoint, all rounded so that they stay valid."""
 
     least_root: float  # lower bound of the smallest singular value of J
     largest: float  # upper bound of the largest eigenvalue of J J'
     entries: float  # upper bound of the largest eigenvalue of the matrix of absolute values of J J'
-    gradients: float  # upper bound of |J| (Frobenius)
+    gradients: float  # upper bound of |J| in the Frobenius norm
     curvature: Curvature  # bounds of the second derivatives
-    kept: Int[np.ndarray, " k"] | None = None  # numbers of these samples among the given ones; None: all samples
+    kept: Int[np.ndarray, " k"] | None = None  # indices of the used samples among the given ones; None for all samples
     # whether a loss is minimal on an interval of outputs; False if it is minimal at one output alone, as squares are
     intervals: bool = False
 
 
 @dataclass(frozen=True)
 class Window:
-    """The conclusions about all windows of training with steps up to `step`, rounded to the safe side."""
+    """The conclusions about all windows of training with steps up to `step`, rounded so that they stay valid."""
 
     step: float  # eta
     ball: float  # rho, the radius of the ball in which curvature is bounded
     distance: float  # d: a fit is within this distance of the checkpoint
     reach: float  # no model gets farther than this from the checkpoint
-    # gain, loss: alpha and beta; a window at exactly this step, without means, multiplies the squared distance
-    # to the fits by at most 1 - step (gain - loss)
+    # gain and loss are alpha and beta. A window without means, with exactly this step, multiplies the squared distance
+    # to the fits by at most 1 - step (gain - loss).
     gain: float
     loss: float
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """The conclusions about all rounds, rounded to the safe side."""
+    """The conclusions about all rounds, rounded so that they stay valid."""
 
-    rate: float  # upper bound of the factor of a norm of residual and memory in every round
-    last_rate: float  # upper bound of the factor's limit
+    rate: float  # upper bound of the factor by which every round multiplies a norm of residual and memory
+    last_rate: float  # upper bound of the limit of this factor
     reach: float  # no model gets farther than this from the checkpoint
     ball: float  # rho, the radius of the ball in which curvature is bounded
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The reason why the theorem fails in a ball, and the radius that it needs; 0 if no larger ball helps."""
+    """The reason why the theorem's inequalities fail in a ball, and a radius that may suffice; 0 if no larger ball
+    helps.
+    """
 
     why: str
     larger: float = 0.0
 
 
 def window(start: Start, residual: float, step: float, visits: float) -> Window | str:
-    """The smallest ball found in which the theorem holds; else the failure in the last ball tried."""
+    """The conclusions in the smallest ball found in which the theorem holds, or the failure in the last ball tried."""
     if not start.least_root > 0:
         return "the smallest eigenvalue of J J' is not known to be positive"
     radius = 3 * residual / start.least_root * (1 + 1e-9) + 1e-150
@@ -76,7 +80,9 @@ def window(start: Start, residual: float, step: float, visits: float) -> Window 
 
 
 def smallest_ball(attempt: Callable[[float], Proved | Failed], radius: float) -> Proved | str:
-    """The conclusions in the first large enough ball, or the last failure; a failure may name a larger radius."""
+    """The conclusions in the first ball that is large enough, or the last failure; a failure may have a larger radius
+    to try.
+    """
     why = ""
     for _ in range(TRIES):
         interruption.check()
@@ -90,7 +96,7 @@ def smallest_ball(attempt: Callable[[float], Proved | Failed], radius: float) ->
 
 
 def in_ball(start: Start, residual: float, step: float, visits: float, radius: float) -> Window | Failed:
-    """Whether the theorem holds with this ball."""
+    """The conclusions if the theorem holds in this ball, otherwise the failure."""
     crossed = at_a_kink(start.curvature, radius, start.kept)
     if crossed is not None:
         return crossed
@@ -101,7 +107,7 @@ def in_ball(start: Start, residual: float, step: float, visits: float, radius: f
 
 
 def at_a_kink(curvature: Curvature, radius: float, kept: Int[np.ndarray, " k"] | None = None) -> Failed | None:
-    """The failure if a neuron may reach its kink in the ball, with the neuron's layer and a sample; else None."""
+    """The failure, with the neuron's layer and a sample, if a neuron may reach its kink in the ball; otherwise None."""
     crossing = curvature.crossing(radius)
     if not crossing.any():
         return None
@@ -138,7 +144,7 @@ def inequalities(
         root = 1 - 4 * eta * bent * d**2
         if not root > 0:
             return Failed(f"models may be {float(d):.3g} from a fit, too far for so much curvature")
-        away = 2 / (1 + root.sqrt())  # E^2 / d^2; the window's models are within E of a fit
+        away = 2 / (1 + root.sqrt())  # E^2 / d^2, where the models of a window are within the distance E of a fit
         gain, loss = eps / 2 * (s / kappa) ** 2, bent * (away * d) ** 2
         if not gain > loss:
             return Failed(
@@ -165,7 +171,7 @@ def inequalities(
 
 
 def largest_step(start: Start, residual: float, visits: float, halvings: int) -> Window | str:
-    """The window of the largest step 2^-k / `largest`, k <= `halvings`, for which the theorem holds.
+    """The conclusions for the largest step 2^-k / `largest`, k <= `halvings`, for which the theorem holds.
 
     The theorem then holds for all smaller steps.
     """
@@ -186,7 +192,7 @@ def needed_residual(start: Start, visits: float, step: float | None, halvings: i
 
 
 def largest_residual(fine: Callable[[float], bool], below: float, least: float = 0.0) -> float:
-    """An estimate of the largest residual that certifies, by bisection; 0 if it is below `least`."""
+    """An estimate, by bisection, of the largest residual for which the theorem holds; 0 if it is below `least`."""
     if not fine(least):
         return 0.0
     low, high = 0.0, below
@@ -203,5 +209,5 @@ def _step(start: Start, halvings: int) -> float:
 
 
 def upper_end(x: arb) -> float:
-    """A float that is at least the ball's upper end."""
+    """A float that is at least the upper end of an interval of python-flint (a "ball", a midpoint with a radius)."""
     return float(np.nextafter(float(x.upper()), np.inf))
