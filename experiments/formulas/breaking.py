@@ -1,4 +1,7 @@
-"""Line breaks of formulas: before relations and signs, also within the parentheses of a long term."""
+"""Line breaks in formulas.
+
+Lines are broken before relations and signs, and if necessary within the parentheses of a long term.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -11,25 +14,32 @@ OPENS = ("{", "(", "[", r"\{", r"\lvert", r"\lVert")
 CLOSES = ("}", ")", "]", r"\}", r"\rvert", r"\rVert")
 RELATIONS = ("=", ":=", "<", ">", r"\le", r"\ge", r"\approx", r"\to")
 SPACES = (r"\quad", r"\qquad")
-NO_TERM = (*RELATIONS, *SPACES, "+", "-", r"\cdot", ",", "^", "_")  # a sign after one of these does not join terms
+# a + or - after one of these is the sign of a term, and does not join two terms
+NO_TERM = (*RELATIONS, *SPACES, "+", "-", r"\cdot", ",", "^", "_")
 SIGNS = ("+", "-")
 FRACTION = re.compile(r"(?P<sign>(?:\\[lg]e |= )?(?:[+-] )?)\\frac\{")
 WORDS = re.compile(r"(?P<sign>\\[lg]e |= )?\\text\{(?P<words>[^}]+)\}")
 
 
 def pieces(row: str, width: Callable[[str], float], room: float) -> list[str]:
-    """LaTeX in pieces that join to an equal formula, each narrower than the room if possible."""
+    """LaTeX cut into pieces that together show an equal formula.
+
+    Each piece is at most as wide as `room`, if possible.
+    """
     row = row.strip()
     if width(row) <= room or r"\begin" in row:
         return [row]
-    if row.startswith("{"):  # braces keep a left side together
+    if row.startswith("{"):  # these braces would keep a left side together
         end = _end(row, 1)
         row = row[1 : end - 1] + row[end:]
     return [narrow for piece in _parts(row) for narrow in _narrowed(piece, width, room)]
 
 
 def _tokens(text: str) -> Iterator[tuple[re.Match[str], int]]:
-    """Each token with its depth within braces, brackets and bars; a brace itself has the outer depth."""
+    """Each token, with the number of braces, brackets and bars around it.
+
+    A brace itself is not within its own pair.
+    """
     depth, bars = 0, list[int]()
     for token in TOKEN.finditer(text):
         sign = token[0]
@@ -45,7 +55,10 @@ def _tokens(text: str) -> Iterator[tuple[re.Match[str], int]]:
 
 
 def _parts(text: str) -> list[str]:
-    """The text cut before its outermost relations, the signs between its terms, and words."""
+    """The parts of a text that is cut before relations, before signs between terms, and before words.
+
+    Nothing is cut within braces, brackets or bars.
+    """
     cuts, before = [0], ""
     for token, depth in _tokens(text):
         binary = token[0] in SIGNS and before and before not in NO_TERM
@@ -58,7 +71,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _narrowed(piece: str, width: Callable[[str], float], room: float) -> list[str]:
-    """A piece that is too wide, cut between words, within its widest parentheses, or between its factors."""
+    """The parts of a piece that is too wide, cut between words, within its widest parentheses or between factors."""
     if width(piece) <= room:
         return [piece]
     if words := WORDS.fullmatch(piece):
@@ -80,7 +93,7 @@ def _narrowed(piece: str, width: Callable[[str], float], room: float) -> list[st
 
 
 def _factors(text: str) -> list[str]:
-    """A product, cut after its outermost parentheses and their powers."""
+    """The parts of a product that is cut after its outermost parentheses and their powers."""
     cuts, behind, script = [0], False, False
     for token, depth in _tokens(text):
         if depth:
@@ -89,7 +102,7 @@ def _factors(text: str) -> list[str]:
             script = behind
         elif token[0] in (")", "]") or token[0].startswith((r"\right", r"\bigr", r"\Bigr")):
             behind, script = True, False
-        elif script or (token[0] in CLOSES):  # a power, in braces or of one sign
+        elif script or (token[0] in CLOSES):  # a power, which is in braces or has one sign
             script = token[0] == "{"
         else:
             cuts += [token.start()] if behind and token[0] not in (",", "/") else []
@@ -98,7 +111,10 @@ def _factors(text: str) -> list[str]:
 
 
 def _groups(text: str) -> Iterator[tuple[int, int, int, int]]:
-    r"""Outermost \left( ... \right) without a power: positions of begin, content's begin, content's end, end."""
+    r"""Four positions for each outermost \left( ... \right) without a power.
+
+    They are its beginning, the beginning and the end of its content, and its end.
+    """
     opened = None
     for token, depth in _tokens(text):
         if depth == 0 and token[0] == r"\left(":
@@ -110,7 +126,7 @@ def _groups(text: str) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _out_of_the_fraction(piece: str, width: Callable[[str], float], room: float) -> str:
-    """A fraction whose numerator's sum is too wide, written with the sum beside it; any other text unchanged."""
+    """A fraction with a wide sum in its numerator, written with this sum beside it; any other text unchanged."""
     if not (begun := FRACTION.match(piece)):
         return piece
     middle = _end(piece, begun.end())
@@ -130,5 +146,5 @@ def _out_of_the_fraction(piece: str, width: Callable[[str], float], room: float)
 
 
 def _end(text: str, at: int) -> int:
-    """The end of the group that begins at this place."""
+    """The position after the closing brace of the group whose content begins at this position."""
     return next(token.end() + at for token, depth in _tokens("{" + text[at:]) if token[0] == "}" and depth == 0) - 1

@@ -1,4 +1,4 @@
-"""Formulas as LaTeX, in the papers' manner: a product is one fraction, and its roots are one root."""
+"""Formulas as LaTeX, as the papers write them: a product is one fraction, and all its roots are one root."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,13 +11,16 @@ from sympy.printing.pretty.pretty_symbology import greek_unicode
 from verification.plain_text import signed_terms
 
 HALF = sp.Rational(1, 2)
-LONG = 100  # a larger denominator gives a decimal, if that is finite
-ZEROS = 5  # this many zeros or more become a power of ten
+LONG = 100  # a fraction with a larger denominator is written as a decimal, if the decimal is finite
+ZEROS = 5  # so many zeros or more are written as a power of ten
 
 
 @dataclass(frozen=True)
 class Fraction:
-    """number · above · sqrt(root) / (below_number · below · sqrt(below_root)), negated if `negative`. Absent: 1."""
+    """A product as number · above · sqrt(root) / (below_number · below · sqrt(below_root)), negated if `negative`.
+
+    A part that is absent is 1.
+    """
 
     negative: bool
     number: sp.Rational
@@ -29,7 +32,10 @@ class Fraction:
 
 
 def fraction(value: sp.Basic) -> Fraction:
-    """A product, or a power, as a fraction: sqrt(2) sqrt(x)/2 is sqrt(x/2), and 4 + 8 x in a product is 4 (1 + 2 x)."""
+    """A product or a power as a fraction.
+
+    For example, sqrt(2) sqrt(x)/2 becomes sqrt(x/2), and a factor 4 + 8 x becomes 4 (1 + 2 x).
+    """
     above: list[sp.Basic] = []
     below: list[sp.Basic] = []
     root: list[sp.Basic] = []
@@ -53,7 +59,8 @@ def fraction(value: sp.Basic) -> Fraction:
     upper, lower = (size, sp.Integer(1)) if decimal(size) else (sp.Integer(size.p), sp.Integer(size.q))
     drawn = sp.Mul(*root)
     under = sp.Mul(*(part for part in root if part.is_Rational))
-    if under != 1 and lower % under == 0:  # the number under the root cancels the number below the line
+    # a number under the root, here `under`, cancels part of the number below the line
+    if under != 1 and lower % under == 0:
         lower /= under
         rest = [part for part in root if not part.is_Rational]
         drawn = sp.Mul(sp.Mul(*rest), 1 / under, evaluate=False) if rest else sp.Integer(1)
@@ -62,12 +69,12 @@ def fraction(value: sp.Basic) -> Fraction:
 
 
 def in_order(factors: Iterable[sp.Basic]) -> list[sp.Basic]:
-    """Greek letters first, then Latin letters, as in the papers; then other factors in their order."""
+    """The factors in the papers' order: Greek letters, then Latin letters, then other factors as they are."""
     return sorted(factors, key=_rank)
 
 
 def decimal(value: sp.Rational) -> str:
-    """The digits of a whole number, or of a finite decimal with a long denominator; else nothing."""
+    """The digits of a whole number, or of a finite decimal whose denominator is large; otherwise an empty text."""
     if value.is_Integer:
         return str(value.p)
     places = next((k for k in range(1, 19) if 10**k % value.q == 0), None)
@@ -78,7 +85,7 @@ def decimal(value: sp.Rational) -> str:
 
 
 def powers_of_ten(value: sp.Rational) -> tuple[sp.Rational, int]:
-    """The number as (mantissa, exponent of 10) if it has many zeros; otherwise the number and 0."""
+    """A number with many zeros as its mantissa and its exponent of 10; any other number and 0."""
     digits = str(value.p if value.is_Integer else value.q)
     zeros = len(digits) - len(digits.rstrip("0"))
     if zeros < ZEROS or not (value.is_Integer or value.q == 10**zeros):
@@ -94,7 +101,7 @@ def _rank(factor: sp.Basic) -> tuple[int, str]:
 
 
 SUBSCRIPTS = {"inf": r"\infty", "perp": r"\bot", "eps": r"\varepsilon"}
-INDICES = ("ij",)  # two indices; other subscripts of several letters are words
+INDICES = ("ij",)  # these subscripts are two indices; other subscripts of several letters are words
 GREEK = {name: rf"\{name}" for name in (*greek_unicode, "varphi")} | {"epsilon": r"\varepsilon", "lamda": r"\lambda"}
 SPECIAL = {"\\": r"\backslash", "~": r"\sim", "^": r"\wedge"}
 TOKEN = re.compile(r"[A-Za-z]+|\d+|.")
@@ -114,19 +121,20 @@ FUNCTIONS = (sp.log, sp.exp, sp.erf, sp.Max, sp.Min)
 
 
 def latex(value: sp.Basic) -> str:
-    """A sympy (matrix) expression."""
+    """The LaTeX of a sympy expression, which may be a matrix expression."""
     return _Latex().doprint(value)
 
 
 def terms(value: sp.Basic) -> list[str]:
-    """The terms of a sum, each with its sign except a first plus; any other formula alone."""
+    """The LaTeX of the terms of a sum with their signs (no plus before the first); any other formula is one term."""
     return _Latex().terms(value)
 
 
 def typed(text: str) -> str:
-    """The LaTeX of a formula in plain text, as statements have for their left sides: "max_r |u_r(t) - u_r(0)|".
+    """The LaTeX of a formula in plain text, as statements have for left sides: "max_r |u_r(t) - u_r(0)|".
 
-    Words stay words, functions and sums are set as functions and sums, w~ and w^ are letters with an accent.
+    Words stay words, and the names of functions and sums become functions and sums. w~ and w^ are letters with an
+    accent.
     """
     made = _typed(TYPED.findall(text))
     while (joined := WORDS.sub(r"\\text{\1 ", made)) != made:
@@ -135,7 +143,7 @@ def typed(text: str) -> str:
 
 
 def _typed(parts: list[str], ends: str = "") -> str:
-    """Remove the parts in front of the first part that ends the group, and give their LaTeX."""
+    """Remove all parts before the one that ends the group, and return their LaTeX."""
     made: list[str] = []
     while parts and parts[0] not in ends.split():
         part = parts.pop(0)
@@ -155,7 +163,7 @@ def _typed(parts: list[str], ends: str = "") -> str:
 
 
 def _group(parts: list[str], end: str) -> str:
-    """The parts between the bracket that comes first and its closing bracket."""
+    """Remove the first bracket, its content and its closing bracket, and return the LaTeX of the content."""
     parts.pop(0)
     inside = _typed(parts, end)
     parts[:1] = []
@@ -163,7 +171,7 @@ def _group(parts: list[str], end: str) -> str:
 
 
 def _script(parts: list[str]) -> str:
-    """The index after _ or ^: one part, or the parts in braces."""
+    """Remove the index after _ or ^, which is one part or the parts in braces, and return its LaTeX."""
     if parts[0] == "{":
         return _group(parts, "}")
     part = parts.pop(0)
@@ -181,12 +189,15 @@ def _typed_atom(part: str) -> str:
 
 
 def in_parentheses(text: str) -> str:
-    """LaTeX between parentheses of its height."""
+    """LaTeX in parentheses that are as high as it is."""
     return rf"\left({text}\right)"
 
 
 def name(symbol: sp.Basic) -> str:
-    """A symbol by its name: Greek letters, subscripts, primes, upper indices; several letters stand upright."""
+    """The LaTeX of a symbol, by its name.
+
+    It has Greek letters, subscripts, primes and upper indices; several letters together stand upright.
+    """
     text = str(symbol.name)
     if text.startswith("|"):
         return "{" + _tokens(text) + "}"
@@ -198,7 +209,7 @@ def name(symbol: sp.Basic) -> str:
 
 
 def _tokens(text: str) -> str:
-    """The words, numbers and signs of a text, in order."""
+    """The LaTeX of the words, numbers and signs of a text, in order."""
     return " ".join(
         GREEK.get(part) or (part if (len(part) == 1 and part.isalnum()) or part.isdigit() else _sign(part))
         for part in TOKEN.findall(text)
@@ -242,7 +253,7 @@ class _Latex(LatexPrinter):
         return f"- {size}" if parts.negative else size
 
     def _row(self, number: sp.Rational, factors: Sequence[sp.Basic], root: sp.Basic) -> str:
-        """Factors side by side: the number, symbols, one root, sums and functions; 1 if there are none."""
+        """The LaTeX of a product: the number, the symbols, one root, then sums and functions; 1 for no factors."""
         pieces = [] if number == 1 else [self._print(number)]
         others = in_order(factors)
         if not pieces and root == 1 and len(others) == 1:
@@ -298,7 +309,7 @@ class _Latex(LatexPrinter):
     _print_log = _print_exp = _print_erf = _print_Max = _print_Min = _function
 
     def _print_Trace(self, expr: sp.Basic) -> str:
-        """The trace; of a number, the number."""
+        """The trace of a matrix; for a matrix of one entry, that entry."""
         inside = self._print(expr.arg)
         return inside if expr.arg.shape == (1, 1) else r"\text{tr}" + in_parentheses(inside)
 
@@ -306,7 +317,7 @@ class _Latex(LatexPrinter):
         return rf"\left|{self._print(expr.args[0])}\right|"
 
     def _print_Rational(self, expr: sp.Rational) -> str:
-        """Finite decimals of many digits and powers of ten as they are, other numbers as fractions."""
+        """Powers of ten and finite decimals with many digits as such, other numbers as fractions."""
         if expr < 0:
             return f"- {self._print(-expr)}"
         ten, exponent = powers_of_ten(expr)
@@ -322,7 +333,7 @@ def _is_function(factor: sp.Basic) -> bool:
 
 
 def _comes_last(factor: sp.Basic) -> bool:
-    """Whether a factor is a sum or a function, or a power of one."""
+    """Whether a factor is a sum or a function, or a power of a sum or a function."""
     return _is_function(factor) or isinstance(_base(factor), sp.Add)
 
 

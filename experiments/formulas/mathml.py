@@ -1,4 +1,4 @@
-"""Claims as MathML, which browsers draw and screen readers read without any script."""
+"""Claims of statements as MathML, which browsers draw and screen readers read without any script."""
 
 import math
 import re
@@ -17,13 +17,16 @@ from experiments.formulas.breaking import pieces
 from experiments.formulas.latex import in_parentheses, latex, terms, typed
 from verification.plain_text import RELATION, claim_lines, left_out, plain
 
-LONG = 20  # a repeated matrix gets a name if it has at least this many characters
-REPEATED = 14  # the rough width of a repeated part that gets a name in a long formula that is shown whole
+LONG = 20  # a matrix that is repeated gets a name if its text has at least so many characters
+REPEATED = 14  # in a long formula, a repeated part gets a name if it is at least about so many characters wide
 NAME = "M"
 
 
 def abbreviated(formula: sp.Basic) -> tuple[sp.Basic, list[tuple[sp.Basic, sp.Basic]]]:
-    """The formula with its longest repeated matrix replaced by a symbol, and that symbol with the matrix, if any."""
+    """The formula with a symbol in place of a long matrix, and a list of this symbol and the matrix.
+
+    The matrix is repeated, or raised to a power. The list is empty if no matrix is replaced.
+    """
     product = _worth_a_name(formula)
     if product is None or any(symbol.name == NAME for symbol in formula.free_symbols):
         return formula, []
@@ -35,14 +38,16 @@ Names = list[tuple[sp.Basic, sp.Basic]]  # symbols, and what each stands for
 
 
 def named(formula: sp.Tuple, others: Sequence[sp.Basic] = (), earlier: Names | None = None) -> tuple[sp.Tuple, Names]:
-    """The formulas with a name for each long part that is repeated or a power's base; and what each name stands for.
+    """The formulas with symbols in place of long parts, and a list of these symbols with what each stands for.
 
-    `others`: formulas shown beside these. `earlier`: the names in those formulas; none of these names gets a second
-    meaning.
+    A long part gets a symbol if it is repeated, is the base of a matrix power, or stands in a denominator.
+
+    `others` are formulas that are shown beside these, and `earlier` are the symbols that were introduced in them. No
+    symbol gets a second meaning.
     """
     earlier = earlier or []
     seen: Counter[sp.Basic] = Counter()
-    below: set[sp.Basic] = set()  # bases of negative powers, which stand in denominators
+    below: set[sp.Basic] = set()  # the bases of negative powers, which stand in denominators
     inner_first: dict[sp.Basic, None] = {}
 
     def visit(node: sp.Basic) -> None:
@@ -85,7 +90,10 @@ def _worth_a_name(formula: sp.Basic) -> sp.Basic | None:
 
 
 def _twice(seen: Counter[sp.Basic]) -> list[sp.Basic]:
-    """The matrices that occur twice, perhaps transposed; few are tried, since transposing is slow."""
+    """The matrices that occur twice, if transposes are counted too.
+
+    Only matrices with equal symbols are transposed to compare them, since transposing is slow.
+    """
     alike = Counter(map(_symbols, seen))
     return [
         node
@@ -95,7 +103,7 @@ def _twice(seen: Counter[sp.Basic]) -> list[sp.Basic]:
 
 
 def _symbols(matrix: sp.Basic) -> frozenset[tuple[sp.Basic, int]]:
-    """The number of occurrences of each symbol in a matrix, which its transpose has too."""
+    """The number of occurrences of each symbol in a matrix, which is the same for the transpose."""
     return frozenset(Counter(node for node in sp.preorder_traversal(matrix) if node.is_symbol).items())
 
 
@@ -105,21 +113,28 @@ def _transposed(matrix: sp.Basic) -> sp.Basic:
 
 
 def _transposes(matrix: sp.Basic) -> int:
-    """The number of transposes in a matrix's text; of a matrix and its transpose, the one with fewer gets the name."""
+    """The number of transposes in the text of a matrix.
+
+    Of a matrix and its transpose, the one with fewer transposes gets the name.
+    """
     return sum(isinstance(node, sp.Transpose) for node in sp.preorder_traversal(matrix))
 
 
-BULKY = 100  # rough width in characters of a formula whose repeated parts get names where it is shown whole or scrolls
-WIDEST = 44  # rough width in characters beyond which a sum is broken before its terms
-NARROWEST = 30  # the rough width of a row on a phone; a wider row may continue in the next line
-SCROLLS = 60  # the rough width of a piece that does not fit a phone, or only in letters too small to read
-SIZES = ((48, "widest"), (42, "wide"))  # characters of a piece, and the class of rows that have a wider one
+# if a formula is wider than about so many characters, and shown whole or too wide for a phone, its long parts get names
+BULKY = 100
+WIDEST = 44  # a sum that is wider than about so many characters is broken before its terms
+NARROWEST = 30  # the width of a row on a phone, in about so many characters; a wider row may continue in the next line
+# a piece that is wider than about so many characters fits a phone not at all, or only in letters too small to read
+SCROLLS = 60
+# if a piece of the rows is wider than so many characters, the rows get this class
+SIZES = ((48, "widest"), (42, "wide"))
 SIGNS = {"≤": r"\le", "≥": r"\ge", "=": "="}
 
-# latex2mathml prints the names of these commands
+# latex2mathml does not know these commands, and would print their names
 SIZED_BAR = re.compile(r"(?P<size>\\(?:[bB]igg?[lr]|left|right))\s*\\[lr](?P<bar>[vV]ert)")
 BARS = re.compile(
-    r"\\(?:left|right)\s*\\?\S|\\[{}|]|[{}]"  # brackets of fitting size, braces that are shown, braces that group
+    # brackets whose size fits their content, braces that are shown, and braces that group
+    r"\\(?:left|right)\s*\\?\S|\\[{}|]|[{}]"
     r"|\\(?:[bB]igg?(?P<sized>[lr])\s*\\?\||(?P<named>[lr])[vV]ert)|(?P<typed>\|)"
 )
 
@@ -127,7 +142,7 @@ Element = ElementTree.Element
 
 
 def mathml(text: str, display: str = "inline") -> Markup:
-    """LaTeX as MathML; its characters are text there, never markup.
+    """LaTeX as MathML, in which all characters of the LaTeX are text and never markup.
 
     `display` is "inline", or "block" for a formula of its own.
     """
@@ -139,16 +154,16 @@ def _markup(math: Element) -> Markup:
 
 
 def claims(statement: Statement, form: Form) -> list[Markup]:
-    """The claim of a form, with a formula for each part: left side, relation, right side."""
+    """The claim of a form, with one formula for each part of the claim: left side, relation and right side."""
     shown = zip(claim_rows(statement, form), claim_lines(statement, form), strict=False)
     return [flowing(rows, alt) for rows, alt in shown]
 
 
 def flowing(rows: Sequence[str], alt: str = "") -> Markup:
-    """Rows of LaTeX as formulas side by side, since browsers break lines only between formulas.
+    """Rows of LaTeX as MathML, each as several formulas, since browsers break lines only between formulas.
 
-    A piece that stays wider than a phone gets a class, by which pages draw it smaller; a style attribute would do that
-    too, but reports allow none.
+    If a piece stays wider than a phone, the rows get a class by which pages draw them smaller. A style attribute would
+    do that too, but the reports allow no style attributes.
     """
     label = Markup(' role="math" aria-label="{}"').format(alt) if alt else ""
     cut = [pieces(row, width, NARROWEST) for row in rows]
@@ -162,7 +177,10 @@ def flowing(rows: Sequence[str], alt: str = "") -> Markup:
 
 
 def _piece(text: str, goes_on: bool) -> Markup:
-    """A piece of a formula; if it continues a line, its first sign is followed by a space, as in the whole formula."""
+    """A piece of a formula.
+
+    If the piece continues a line, the space after its first sign is the same as in the whole formula.
+    """
     math = _element(text)
     math.set("displaystyle", "true")
     first = next(node for node in math.iter() if not len(node))
@@ -172,7 +190,10 @@ def _piece(text: str, goes_on: bool) -> Markup:
 
 
 def claim_rows(statement: Statement, form: Form, whole: bool = False) -> list[list[str]]:
-    """The claim of a form as LaTeX, a list of rows for each part; too long parts are left out unless `whole`."""
+    """The claim of a form as LaTeX, with a list of rows for each part.
+
+    Right sides that are too long are left out unless `whole`.
+    """
     formula, lefts = statement.forms[form], statement.left_formulas(form)
     names = Names()
     return [_claim(statement.kind, formula, lefts, number, whole, names) for number in range(len(formula.parts))]
@@ -184,12 +205,12 @@ def failure(formula: Formula) -> Markup | None:
 
 
 def premise(formula: Formula) -> list[tuple[Markup, Markup]]:
-    """The requirement of a form before it applies: the symbol, and the order that it must have."""
+    """What a form requires before it applies: a symbol, and the order of magnitude that it must have."""
     return [(inline(symbol), inline(value)) for symbol, value in (formula.premise or {}).items()]
 
 
 def inline(value: sp.Basic) -> Markup:
-    """An expression, or a symbol, in a line of text."""
+    """An expression or a symbol as MathML within a line of text."""
     return mathml(latex(sp.sympify(value)))
 
 
@@ -202,7 +223,10 @@ def width(text: str) -> float:
 def _claim(
     kind: Kind, formula: Formula, lefts: Sequence[str], number: int, everything: bool, earlier: Names
 ) -> list[str]:
-    """The rows of one part, if possible no wider than a page; the last rows may explain names, added to `earlier`."""
+    """The rows of one part of a claim, if possible no wider than a page.
+
+    The last rows may explain new symbols, which are also added to `earlier`.
+    """
     lower = () if formula.lower is None else (formula.lower,)
     whole = sp.Tuple(*lower, formula.parts[number])
     left = f"{{{typed(lefts[number])}}}" if lefts else _named(kind, number if len(formula.parts) > 1 else None)
@@ -227,7 +251,7 @@ def _claim(
 
 
 def _named(kind: Kind, number: int | None) -> str:
-    """The name of a left side without a formula of its own."""
+    """The word for a left side that has no formula."""
     name = rf"\text{{{'exponent' if kind is Kind.RATE else 'left'}}}"
     return name if number is None else f"{name}_{{{number + 1}}}"
 
@@ -243,7 +267,7 @@ def _last(kind: Kind, whole: sp.Tuple) -> str:
 
 
 def filled(parts: Sequence[str], room: float) -> list[str]:
-    """Parts of a formula side by side, as many as fit into a row."""
+    """Rows of a formula, each with as many of the parts as fit."""
     rows = [parts[0]]
     for part in parts[1:]:
         if width(f"{rows[-1]} {part}") > room:
@@ -254,7 +278,10 @@ def filled(parts: Sequence[str], room: float) -> list[str]:
 
 
 def _element(text: str, display: str = "inline") -> Element:
-    """The MathML element, with characters in place of latex2mathml's references, which would be escaped again."""
+    """The MathML element of LaTeX.
+
+    latex2mathml writes character references, which would be escaped again; they are replaced by their characters.
+    """
     text = SIZED_BAR.sub(lambda bar: bar["size"] + ("|" if bar["bar"] == "vert" else r"\|"), text)
     math = convert_to_element(text, display=display)
     for node in math.iter():
@@ -266,7 +293,7 @@ def _element(text: str, display: str = "inline") -> Element:
 
 
 def _pair_bars(math: Element, text: str) -> None:
-    """Mark opening and closing bars of norms, since browsers set space round an unmarked bar, as round a relation."""
+    """Mark bars of norms as opening or closing, since browsers set space round other bars as round a relation."""
     bars = [node for node in math.iter("mo") if node.text in ("|", "‖") and "form" not in node.attrib]
     forms = list(_bar_forms(text))
     if len(bars) == len(forms):
@@ -275,7 +302,10 @@ def _pair_bars(math: Element, text: str) -> None:
 
 
 def _bar_forms(text: str) -> Iterator[str]:
-    """Whether each bar of LaTeX opens or closes, by its command; typed bars between the same braces take turns."""
+    """Whether each bar of LaTeX opens or closes, according to its command.
+
+    Of typed bars within the same braces, every other one opens.
+    """
     depth, opened = 0, set[int]()
     for token in BARS.finditer(text):
         side = token["sized"] or token["named"]

@@ -1,4 +1,4 @@
-"""Formulas in the plain text of notes, with the mathematical signs that a page can show."""
+"""Formulas in plain text, such as notes, written with mathematical signs."""
 
 import re
 
@@ -17,12 +17,12 @@ SCRIPTS = re.compile(
 
 
 def prose(text: str) -> str:
-    """Greek letters, comparisons and roots by their signs: "lambda <= sqrt(n)" is "λ ≤ √(n)"."""
+    """The text with signs for Greek letters, comparisons and roots: "lambda <= sqrt(n)" becomes "λ ≤ √(n)"."""
     return WORDS.sub(lambda match: LETTERS.get(match[0]) or SIGNS.get(match[0], "√"), text)
 
 
 def mathtext(text: str) -> str:
-    """Plain text as matplotlib sets it, with its indices and powers: "η_l q" is "$η_{l}$ q"."""
+    """Plain text with its indices and powers in matplotlib's mathematics: "η_l q" is "$η_{l}$ q"."""
     return SCRIPTS.sub(_scripts, text.replace("$", r"\$"))
 
 
@@ -38,5 +38,5 @@ def _scripts(match: re.Match[str]) -> str:
 
 
 def power(above: str) -> str:
-    """What stands above a letter, without its outer brackets: (k+1) is k+1, and {(k)} is (k)."""
+    """An upper index without its outer brackets: (k+1) becomes k+1, and {(k)} becomes (k)."""
     return above[1:-1] if above[:1] in ("(", "{") else above

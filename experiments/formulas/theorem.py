@@ -1,4 +1,4 @@
-"""A statement as LaTeX for a paper: a theorem for each form, and its recorded outcome."""
+"""A statement as LaTeX for a paper: a theorem for each of its forms, with the recorded outcome."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ ROOM = 52  # the rough width in characters of a row of a formula
 SIGNS = {"≤": r"\le", "≥": r"\ge", "→": r"\to", "±": r"\pm", "∞": r"\infty", "√": r"\surd", "∈": r"\in"}
 SIGNS |= {"<": "<", ">": ">", "|": r"\vert"} | {sign: GREEK[word] for word, sign in greek_unicode.items()}
 MARKS = {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", '"': "''"} | {sign: rf"\{sign}" for sign in "#$%&_{}"}
-MARKS |= {sign: MARKS.get(sign, sign) + r"\allowbreak{}" for sign in "/#_"}  # places where a path may break
+MARKS |= {sign: MARKS.get(sign, sign) + r"\allowbreak{}" for sign in "/#_"}  # a path may be broken after these signs
 TEN = r"(?<![\w.])(?P<digits>\d+(?:\.\d+)?)e(?P<ten>[+-]?\d+)(?!\w)"
 EXTREME = r"\b(?P<extreme>max|min|sup|sum|lim)_(?P<under>\{[^}]*\}|[^\W_]+)"
 ACCENT = r"(?<![\w])(?P<letter>[A-Za-z])~"
@@ -38,18 +38,21 @@ MATHS = re.compile("|".join((TEN, EXTREME, ACCENT, MINUS, SCRIPTS.pattern)))
 
 
 def as_tex(statement: Statement) -> str:
-    """A theorem for each form, with its hypotheses, and below it a remark with its recorded outcome and evidence."""
+    """A theorem for each form with its hypotheses, and below it a remark with the recorded outcome and the evidence."""
     return "\n\n".join([PREAMBLE, *("\n".join(_theorem(statement, form)) for form in statement.forms)])
 
 
 def text(plain: str) -> str:
-    """Plain text for LaTeX: letters with indices, Greek letters and signs become formulas, other signs are escaped."""
+    """Plain text as LaTeX.
+
+    Letters with indices, Greek letters and mathematical signs become formulas, and other signs are escaped.
+    """
     parts = (list(part) for _, part in groupby(_parts(prose(plain)), key=lambda part: part[0]))
     return "".join(f"${' '.join(t for _, t in part)}$" if part[0][0] else "".join(t for _, t in part) for part in parts)
 
 
 def _parts(plain: str) -> Iterator[tuple[bool, str]]:
-    """Whether a part is a formula, and its LaTeX, in order."""
+    """The parts of a text in order: for each, whether it is a formula, and its LaTeX."""
     at = 0
     for match in MATHS.finditer(plain):
         if formula := _formula(match):
@@ -60,7 +63,7 @@ def _parts(plain: str) -> Iterator[tuple[bool, str]]:
 
 
 def _formula(match: re.Match[str]) -> str:
-    """A power of ten, an extremum with its index, a minus, an accent, or a letter with scripts; else nothing."""
+    """The LaTeX of a power of ten, an extremum with index, a minus, an accent or a letter with indices; or empty."""
     *_, letter, closing, below, above = match.groups()
     if match["digits"]:
         return ("" if match["digits"] == "1" else rf"{match['digits']} \cdot ") + f"10^{{{int(match['ten'])}}}"
@@ -113,7 +116,7 @@ def _theorem(statement: Statement, form: Form) -> list[str]:
 
 
 def _symbols(statement: Statement, form: Form) -> list[str]:
-    """The meanings of a form's symbols, if there are any."""
+    """A sentence with the meanings of a form's symbols, if there are any."""
     known = [f"${', '.join(map(name, group))}$: {text(meaning)}" for group, meaning in symbols(statement, form)]
     return [f"Symbols: {'; '.join(known)}."] if known else []
 
@@ -123,12 +126,15 @@ def _inline(value: sp.Basic) -> str:
 
 
 def _upright(formula: str) -> str:
-    """The formula with its functions as operators, and its words upright though a theorem's text is slanted."""
+    """The formula with functions as operators, and with upright words although the text of a theorem is slanted."""
     return FUNCTION.sub(r"\\operatorname{\1}", formula).replace(r"\text{", r"\textup{")
 
 
 def _display(parts: list[list[str]]) -> list[str]:
-    """The parts of a claim as a display, with rows broken where they are too wide; a page may break between rows."""
+    """The parts of a claim as a displayed formula.
+
+    Rows that are too wide are broken, and a page may end between rows.
+    """
     rows = [[_upright(row) for long in part for row in filled(pieces(long, width, ROOM), ROOM)] for part in parts]
     if len(rows) == len(rows[0]) == 1:
         return [r"\[", *rows[0], r"\]"]

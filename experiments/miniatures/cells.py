@@ -1,4 +1,7 @@
-"""The cells of a miniature, one for each setting and seed: run, or read from the file of an earlier run."""
+"""The cells of a miniature, that is, its runs: one for each setting and seed.
+
+A cell is run, or read from the file of an earlier run.
+"""
 
 import json
 import re
@@ -13,16 +16,17 @@ from experiments.miniatures.miniature import Keys, Miniature, Setting
 from experiments.studies.running.cell_store import write_json
 from ntkfl import interruption
 
-Progress = Callable[["Cell", int, int], None]  # the last cell, the number done, the number of all
+# called with the last finished cell, the number of finished cells, and the number of all cells
+Progress = Callable[["Cell", int, int], None]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The results of a setting with a seed.
+    """The results of one setting with one seed.
 
     Args:
         keys: the keys that were run.
-        numbers: the quantities by name; empty if training failed, as `failure` says.
+        numbers: the quantities by name; empty if training failed, in which case `failure` gives the reason.
         curves: the quantities that are measured in every round, a value for each round.
         seconds: processor time of the process that completed the cell.
     """
@@ -45,22 +49,22 @@ def run(
     progress: Progress | None = None,
     where: Keys | None = None,
 ) -> list[Cell]:
-    """All cells, seed by seed.
+    """Run or read all cells, seed by seed, and return them.
 
     Args:
         miniature: the miniature whose settings are run.
         seeds: every setting is run with each seed.
-        out: folder with a complete file for each cell that is done; these cells are not run again, and a miniature that
-            stores rounds continues in the middle of a cell; default no folder.
-        quick: whether the miniature's quick keys replace a setting's.
+        out: a folder with a complete file for each finished cell, which is then not run again; default no folder. A
+            miniature that stores rounds continues an unfinished cell after its last round.
+        quick: whether the miniature's keys for a quick trial replace those of a setting.
         progress: a function that is called with each finished cell; default None.
-        where: more keys: the `device` that trains, the `path` of the data; default none.
+        where: more keys, such as the `device` that trains or the `path` of the data; default none.
 
     Raises:
-        ValueError: a file in `out` has other keys, or is no cell. OSError: `out` cannot be written.
+        ValueError: a file in `out` has other keys, or is not a cell's. OSError: `out` cannot be written.
     """
     planned = [planned_cell(miniature, setting, seed, quick, where) for seed in seeds for setting in miniature.settings]
-    kept = [None if out is None else _kept(out, cell) for cell in planned]  # all are read before any is run
+    kept = [None if out is None else _kept(out, cell) for cell in planned]  # all files are read before any cell is run
     done = []
     for cell, there in zip(planned, kept, strict=True):
         interruption.check()
@@ -77,31 +81,31 @@ def run(
 def planned_cell(
     miniature: Miniature, setting: Setting, seed: int, quick: bool = False, where: Keys | None = None
 ) -> Cell:
-    """The cell before it is run.
+    """The cell of a setting and a seed, before it is run.
 
     Args:
         miniature: the cell's miniature.
         setting: a setting of the miniature.
         seed: seed of the run.
-        quick: whether the keys of a trial are used.
-        where: more keys, of the machine; default none.
+        quick: whether the miniature's keys for a quick trial are used.
+        where: more keys, about the machine; default none.
     """
     keys = {**setting.keys, **(miniature.quick if quick else {}), **(where or {})}
     return Cell(miniature.label, setting.name, seed, keys)
 
 
 def path_of(out: Path, cell: Cell) -> Path:
-    """The file of a cell.
+    """The path of a cell's file.
 
     Args:
         out: folder of the cells.
-        cell: one setting with one seed.
+        cell: the cell of one setting and one seed.
     """
     return out / cell.miniature / f"{slug(cell.setting)}.{cell.seed}.json"
 
 
 def slug(name: str) -> str:
-    """The name as part of a file's name.
+    """The name in a form that can be part of a file's name.
 
     Args:
         name: name of a setting or a miniature.
@@ -116,7 +120,7 @@ def _measured(miniature: Miniature, cell: Cell, out: Path | None) -> Cell:
         keys["keep"] = str(out / miniature.label / "runs")
     try:
         measured = dict(miniature.measure(keys, cell.seed))
-    except FloatingPointError as error:  # divergence of a setting is a result too
+    except FloatingPointError as error:  # that a setting diverges is a result too
         return replace(cell, failure=str(error), seconds=time.process_time() - begun)
     wanted = {quantity.name: quantity for quantity in miniature.quantities}
     if sorted(measured) != sorted(wanted):
@@ -137,7 +141,7 @@ def _kept(out: Path, cell: Cell) -> Cell | None:
         there = Cell(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} is no cell of a miniature: {error}") from error
-    keys = json.loads(json.dumps(dict(cell.keys)))  # as JSON gives them back: lists for tuples
+    keys = json.loads(json.dumps(dict(cell.keys)))  # as they come back from JSON, with lists in place of tuples
     for key in {**there.keys, **keys}:
         value_there, wanted = there.keys.get(key), keys.get(key)
         if value_there != wanted and key != "path":  # the data may have been moved

@@ -23,7 +23,7 @@ LOSS = "training loss"
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float]:
-    """The global model's training loss after the rounds, as a logarithm, and the local steps that each client took."""
+    """The logarithm of the training loss after all rounds, and the local steps of a client in the last round."""
     done = trained(keys, seed)
     steps = done.metrics["local_steps"][-1] / done.metrics["cohort"][-1]
     return {LOSS: float(np.log10(done.metrics["train_loss"][-1])), "local steps": float(steps)}

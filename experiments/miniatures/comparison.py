@@ -1,9 +1,12 @@
 """Comparison of settings with baselines and controls, seed by seed, and whether the paper's ordering is seen.
 
-An ordering is seen if the difference from the baseline exceeds its error, and for a setting with a control the
-difference from the control does too: an effect of the step size alone is no effect of the method. If the baseline has
-its own control, the two differences from the controls are compared. The comparison also has the numbers that the paper
-prints, and how much a curve still moves over its last third, which shows whether training has ended.
+A baseline is the setting that the paper compares with. A control shares only the step size with the setting.
+
+An ordering of the paper is seen if the setting's difference from the baseline exceeds its error. If the setting has a
+control, the difference from the control must exceed its error too, because an effect of the step size alone is no
+effect of the method. If the baseline has a control of its own, then the setting's difference from its control is
+compared with the baseline's difference from its control. The comparison also has the numbers that the paper prints. It
+says how much a curve still changes over its last third, which shows whether training has reached a plateau.
 """
 
 import csv
@@ -21,7 +24,8 @@ from experiments.miniatures.cells import Cell
 from experiments.miniatures.miniature import Keys, Miniature, Quantity, Setting, Sign
 
 State = Literal["flat", "moves", "unclear"]
-FILE = Path(__file__).with_name("paper_numbers.csv")  # paper, table, dataset, model, setting, metric, method, mean, std
+# with the columns paper, table, dataset, model, setting, metric, method, mean, std
+FILE = Path(__file__).with_name("paper_numbers.csv")
 BEYOND = 2.0  # standard errors that a difference must exceed to count
 SEEN, NOT_SEEN, OPPOSITE, STEP_SIZE = "seen", "not seen", "the opposite is seen", "not beyond the step size"
 NO_CLAIM, OWN_NOISE = "no claim: at chance", "within its own noise"
@@ -30,13 +34,14 @@ BEFORE = {"moves": "before the plateau", "unclear": "no plateau shown"}
 
 @dataclass(frozen=True)
 class LastThird:
-    """The change of a setting's curves over their last third.
+    """How much a setting's curves change over their last third.
 
     Args:
-        change: mean over the seeds of the rise of each seed's straight line through these rounds; NaN: not known.
+        change: the rise of the straight line that is fitted to a curve in these rounds, as the mean over the seeds;
+            NaN: not known.
         error: standard error of `change`; NaN: not known.
-        state: "flat" if change plus twice its error is below the limit, "moves" if the change exceeds twice its error,
-            else "unclear".
+        state: "flat" if the size of `change` plus twice its error is below the limit, "moves" if that size exceeds
+            twice the error, otherwise "unclear".
     """
 
     change: float
@@ -45,7 +50,7 @@ class LastThird:
 
 
 def last_third(curves: Sequence[Sequence[float]], limit: float, beyond: float) -> LastThird:
-    """The rule that decides whether curves are at a plateau.
+    """Measure the change of curves over their last third, and decide whether they are at a plateau.
 
     Args:
         curves: the curves of a setting: a curve for each seed, a value for each round.
@@ -53,7 +58,7 @@ def last_third(curves: Sequence[Sequence[float]], limit: float, beyond: float) -
         beyond: standard errors that a change must exceed to count.
 
     Raises:
-        ValueError: a curve of fewer than 6 rounds, whose last third is no line.
+        ValueError: a curve has fewer than 6 rounds, too few to fit a line to its last third.
     """
     changes = [_rise(np.asarray(curve, float)) for curve in curves]
     if len(changes) < 2:
@@ -73,21 +78,21 @@ def _rise(curve: np.ndarray) -> float:
 
 
 class Printed(NamedTuple):
-    """A printed mean and its standard deviation; NaN: none is printed."""
+    """A mean that the paper prints, and its standard deviation; NaN: no deviation is printed."""
 
     mean: float
     deviation: float
 
 
 def printed(setting: Setting, quantity: Quantity) -> Printed | None:
-    """The paper's printed number for this quantity and setting, or None.
+    """The number that the paper prints for this quantity and setting, or None.
 
     Args:
         setting: a setting of a miniature.
         quantity: a quantity that the miniature measures.
 
     Raises:
-        ValueError: no row, or several.
+        ValueError: no row of the paper's numbers fits, or several rows do.
     """
     if setting.printed is None or quantity.printed is None:
         return None
@@ -95,13 +100,13 @@ def printed(setting: Setting, quantity: Quantity) -> Printed | None:
 
 
 def looked_up(wanted: Keys) -> Printed:
-    """The paper's printed value in the row that has these values.
+    """The number that the paper prints, from the row with these values.
 
     Args:
         wanted: the values by column.
 
     Raises:
-        ValueError: none, or several.
+        ValueError: no row has these values, or several rows do.
     """
     rows = [row for row in _rows() if all(row[name] == value for name, value in wanted.items())]
     if len(rows) != 1:
@@ -116,9 +121,9 @@ def _rows() -> tuple[Mapping[str, str], ...]:
 
 
 class Difference(NamedTuple):
-    """The mean over the seeds of one setting's difference from another with the same seed, and its standard error.
+    """The difference of two settings with the same seed, as the mean over the seeds, and its standard error.
 
-    A difference below the resolution, such as one test image of an accuracy, does not count, however small its error.
+    A difference below `resolution`, such as one test image for an accuracy, does not count, however small its error is.
     """
 
     mean: float = math.nan
@@ -127,7 +132,7 @@ class Difference(NamedTuple):
 
     @property
     def finding(self) -> str:
-        """ "higher", "lower" or "within noise", or "too few seeds"."""
+        """ "higher", "lower", "within noise" or "too few seeds"."""
         if math.isnan(self.error):
             return "too few seeds"
         if abs(self.mean) > max(BEYOND * self.error, self.resolution * (1 - 1e-9)):  # a difference of one image counts
@@ -137,7 +142,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A quantity of a setting, compared.
+    """The comparison of one quantity of one setting with its baseline and its control.
 
     Args:
         mean: the mean over the seeds; NaN: not known.
@@ -151,9 +156,9 @@ class Comparison:
         paper: the printed number; None: the paper prints none.
         paper_difference: the printed difference; None: the paper prints none.
         claim: the paper's ordering; None: the paper claims none.
-        verdict: whether the paper's ordering is seen; "" where there is no ordering.
+        verdict: whether the paper's ordering is seen; "" if the paper has no ordering.
         plateau: the change of the curve over its last third; None: it is not computed.
-        settled: "" if setting, baseline and control are at their plateaus, otherwise what is missing for that.
+        settled: "" if setting, baseline and control are at their plateaus, otherwise why this is not known.
     """
 
     setting: str
@@ -176,14 +181,14 @@ class Comparison:
 
     @property
     def ordering(self) -> str:
-        """The claim, the verdict and, where there is no plateau, what a plateau lacks, in words."""
+        """The claim and the verdict in words, and, if no plateau is shown, that it is not."""
         if self.claim is None:
             return self.verdict
         return f"{self.claim}: {self.verdict}" + (f", {self.settled}" if self.settled else "")
 
 
 def compared(miniature: Miniature, cells: Sequence[Cell]) -> list[Comparison]:
-    """All quantities of all settings, quantity by quantity.
+    """The comparisons of all settings in all quantities, quantity by quantity.
 
     Args:
         miniature: the miniature whose settings are compared.
@@ -213,7 +218,7 @@ def mean_and_error(values: Sequence[float]) -> Difference:
 
 
 def chance(seeds: int) -> float:
-    """The chance that a difference of mean 0, normal over the seeds, exceeds BEYOND standard errors.
+    """The probability that a difference exceeds BEYOND standard errors if it is normal over the seeds with mean 0.
 
     Args:
         seeds: number of seeds, at least 2.
@@ -285,7 +290,10 @@ def _comparison(
 
 
 def _at_chance(value: Difference, quantity: Quantity) -> bool:
-    """Whether a mean is at most BEYOND errors above, and below twice, the value of a model that has learnt nothing."""
+    """Whether a mean may be that of a model that has learnt nothing.
+
+    It is at most BEYOND errors above the value of such a model, and below twice that value.
+    """
     if quantity.chance is None or math.isnan(value.mean):
         return False
     error = 0.0 if math.isnan(value.error) else value.error
@@ -293,7 +301,7 @@ def _at_chance(value: Difference, quantity: Quantity) -> bool:
 
 
 def _claim(difference: float, deviation: float) -> Sign | None:
-    """The claim of printed numbers; none if they differ by less than the sum of their deviations."""
+    """The ordering of two printed numbers, or None if their difference is at most its standard deviation."""
     if abs(difference) <= deviation or not difference:
         return None
     return "higher" if difference > 0 else "lower"

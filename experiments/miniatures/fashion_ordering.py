@@ -20,18 +20,20 @@ COMMON = DECAY | {
 OPTIMIZER = "SGD, rate .05, momentum .9, weight decay 5e-4"
 NAMES = "FedAvg Local FedProx FedDyn SCAFFOLD MOON FedRoD FedLC FedSAM FedGuCci FedGuCci+".split()
 METHODS: dict[str, Keys] = {name: {"method": name.lower()} for name in NAMES}
-RELEASED: dict[str, Keys] = {  # FedProx: plain SGD, no weight decay; SCAFFOLD: variates that are never renewed
+# The released FedProx has plain SGD without weight decay. The released SCAFFOLD never renews its variates.
+RELEASED: dict[str, Keys] = {
     "FedProx, as released": {"method": "fedprox", "momentum": 0.0, "weight_decay": 0.0},
     "SCAFFOLD, as released": dict(unweighted(0.9)),
 }
 PARTITIONS = {0.5: "{}", 100: "{}, Dirichlet 100"}  # the names of settings
-# The rate of the small scale, the same for all methods: it was not chosen by test images of this scale.
+# The rate is that of the small scale, and the same for all methods. It was not chosen by test images of this scale.
 MIDDLE_KEYS = COMMON | {
     "samples": 5000,
     "clients": 50,
     "rounds": 150,
 }
-WITH_ADAM: dict[str, Keys] = {"SCAFFOLD": {"method": "scaffold", "options": {"option": "I"}}}  # II takes SGD only
+# option II allows only SGD
+WITH_ADAM: dict[str, Keys] = {"SCAFFOLD": {"method": "scaffold", "options": {"option": "I"}}}
 PAPER_KEYS = COMMON | {
     "data": "fashion-mnist:32",
     "samples": None,

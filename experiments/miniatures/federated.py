@@ -1,4 +1,4 @@
-"""Training runs of a miniature, and their measurements."""
+"""Training runs of miniatures, and the accuracies that they measure."""
 
 import hashlib
 import json
@@ -14,20 +14,24 @@ from ntkfl.training import Run, run
 from ntkfl.training.run_folder import MAY_CHANGE, RunFolder
 
 ACCURACY = "test accuracy"
-TEST_IMAGES = {"digits": 359, "fashion-mnist": 10_000, "cifar-10": 10_000}  # used if `test` is not among the keys
-LAST = 5  # rounds whose mean FedGuCci reports
-# data and model of FedGuCci's tables, except Table 2's first columns
+# number of test images, if `test` is not among the keys
+TEST_IMAGES = {"digits": 359, "fashion-mnist": 10_000, "cifar-10": 10_000}
+LAST = 5  # number of the last rounds over which FedGuCci reports the mean
+# data and model of FedGuCci's tables, except in the first columns of Table 2
 CIFAR = {"data": "cifar-10", "model": "simple-cnn"}
 DIGITS = {"data": "digits", "model": "mlp:64-64"}
-DECAY = {"rate_decay": 0.99, "weight_decay": 5e-4}  # decays of FedGuCci's released code
+DECAY = {"rate_decay": 0.99, "weight_decay": 5e-4}  # the decays of FedGuCci's released code
 RECIPE = DECAY | {"epochs": 3, "batch_size": 64, "rate": 0.04}  # settings of FedGuCci's tables
 IMAGES = {"images": ("50000 of 32 x 32 x 3", "1438 of 8 x 8")}  # CIFAR-10 and digits
 SCALE = IMAGES | {"model": ("CNN of 122570 parameters", "MLP 64-64-64-10")}
-NOT_THE_RUN = "keep", "path", MAY_CHANGE  # keys that may change when a run is resumed
+NOT_THE_RUN = "keep", "path", MAY_CHANGE  # keys that may differ when a run is resumed
 
 
 def trained(keys: Keys, seed: int) -> Run:
-    """The run with these keys of `RunConfig`; a folder `keep` among them stores the run, or continues it."""
+    """The run with these keys of `RunConfig`.
+
+    If there is a key `keep`, the run is stored in this folder, or continued from it.
+    """
     config = {key: value for key, value in keys.items() if key != "keep"} | {"seed": seed}
     if "keep" not in keys:
         return run(**config)
@@ -48,17 +52,19 @@ def accuracies(done: Run) -> np.ndarray:
 
 
 def accuracy(last: int = LAST, **printed: str) -> Quantity:
-    """The mean accuracy over the last rounds as a quantity, for ten classes; the fields select its printed value.
+    """The quantity "mean accuracy over the last rounds", for ten classes.
 
-    A curve is flat if it moves by less than a point, the size of the papers' differences between methods; a difference
-    of less than one test image counts as none.
+    The fields `printed` select the paper's number.
+
+    A curve is flat if it changes by less than one percentage point, since the papers' differences between methods are
+    of that size. A difference of less than one test image does not count.
     """
     unit = f"%, mean of the last {last} rounds"
     return Quantity(ACCURACY, unit, printed or None, last, flat=1.0, chance=10.0, resolution=one_image)
 
 
 def one_image(keys: Keys) -> float:
-    """The share of one test image in the test accuracy, in percent."""
+    """The contribution of one test image to the test accuracy, in percent."""
     return 100 / (keys.get("test") or TEST_IMAGES[keys["data"].partition(":")[0]])
 
 
@@ -70,10 +76,10 @@ def settings(
     named: str = "{}",
     claim: Mapping[str, Sign] = EMPTY,
 ) -> tuple[Setting, ...]:
-    """Settings of these names, with their own and the common keys, each compared with the baseline.
+    """Settings with the common keys and keys of their own, each compared with the baseline.
 
-    A method with a control (`step_size.control`) is followed by that control as a setting, unless a setting is that
-    control already; methods with the same step size share a control.
+    If a method has a control (`step_size.control`), the control is added as a setting, unless another setting is equal
+    to it already. So methods with the same step size share a control.
     """
     printed = printed or {}
     chosen: dict[str, Setting] = {}
@@ -99,7 +105,10 @@ def settings(
 
 
 def of_rounds(miniature: Miniature, rounds: int) -> Miniature:
-    """The miniature with another number of rounds, on which the controls' step sizes depend."""
+    """The miniature with another number of rounds.
+
+    The controls are computed anew, since their step sizes may depend on this number.
+    """
     setting_of = {
         setting.name: replace(setting, keys={**setting.keys, "rounds": rounds}) for setting in miniature.settings
     }

@@ -1,4 +1,7 @@
-"""Barriers between networks of any depth on a grid of points of the segment: lower bounds of the exact barriers."""
+"""Barriers between networks of any depth, computed on a grid of points of the segment between the networks.
+
+They are lower bounds of the exact barriers.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,31 +11,37 @@ from torch import Tensor
 
 from ntkfl.training.tree import Params, tree_map
 
-Scores = Callable[[Params], tuple[Tensor, Tensor]]  # stacked models -> mean losses and accuracies, each (rows,)
+# from stacked models to their mean losses and accuracies, each (rows,)
+Scores = Callable[[Params], tuple[Tensor, Tensor]]
 POINTS = 21
 
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """Losses and accuracies on segments, each (points, rows); the first and the last point are the ends."""
+    """Losses and accuracies on segments between models, each (points, rows).
+
+    The first and the last point are the two models.
+    """
 
     losses: Tensor
     accuracies: Tensor
 
     def loss_barriers(self) -> Tensor:
-        """sup over the grid of L(alpha w_1 + (1 - alpha) w_2) - alpha L_1 - (1 - alpha) L_2, (rows,); at least 0."""
+        """The largest L(alpha w_1 + (1 - alpha) w_2) - alpha L_1 - (1 - alpha) L_2 on the grid, (rows,), at least 0."""
         return (self.losses - _line(self.losses)).amax(0)
 
     def accuracy_barriers(self) -> Tensor:
-        """sup over the grid of 1 - A(alpha w_1 + (1 - alpha) w_2) / (alpha A_1 + (1 - alpha) A_2), (rows,); at least 0.
+        """The largest 1 - A(alpha w_1 + (1 - alpha) w_2) / (alpha A_1 + (1 - alpha) A_2) on the grid, (rows,).
 
-        If both ends classify nothing correctly, the ratio is undefined, and NaN.
+        It is at least 0. If both models classify nothing correctly, the ratio is undefined, and the result is NaN.
         """
         return (1 - self.accuracies / _line(self.accuracies)).amax(0)
 
 
 def segments(scores: Scores, first: Params, second: Params, points: int = POINTS) -> Segments:
-    """The segments from each row of `first` to the same row of `second`, or to `second` if it is a single model.
+    """Losses and accuracies on the segments from each model in `first` to the same row of `second`.
+
+    `second` may also be a single model, at which all segments end.
 
     Source: FedGuCci, Definition 2.1 and Table 1.
     """
@@ -45,7 +54,9 @@ def segments(scores: Scores, first: Params, second: Params, points: int = POINTS
 
 
 def group_barriers(scores: Scores, models: Params, size: int) -> Tensor:
-    """1 - accuracy of the mean of `size` models / mean of their accuracies, for each of the groups, one after another.
+    """The accuracy barriers of groups of `size` consecutive models, (groups,).
+
+    The barrier of a group is 1 less the accuracy of the mean model over the mean of the accuracies.
 
     Raises:
         ValueError: the number of models is not a multiple of `size`.
@@ -60,6 +71,6 @@ def group_barriers(scores: Scores, models: Params, size: int) -> Tensor:
 
 
 def _line(values: Tensor) -> Tensor:
-    """The straight line between the values at the two ends."""
+    """The values on the straight line between the first and the last value."""
     t = torch.linspace(0, 1, len(values), dtype=values.dtype)[:, None]
     return (1 - t) * values[0] + t * values[-1]

@@ -8,7 +8,7 @@ from experiments.miniatures.federated import ACCURACY, accuracies, accuracy, set
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity
 
 ROUND_TO_ROUND = "round to round"
-LAST = 10  # rounds whose mean IMA reports
+LAST = 10  # number of the last rounds over which IMA reports the mean
 COMMON: dict[str, Any] = {
     "data": "fashion-mnist:14",
     "samples": 2000,
@@ -25,11 +25,12 @@ COMMON: dict[str, Any] = {
     "rate_decay": 0.99,
 }
 IMA: dict[str, Any] = {"ima": True, "ima_window": 5}
-FIFTH: dict[str, Any] = {"ima_period": 15}  # a fifth of the 75 rounds with averaging; in the paper 20 of 100
+# a fifth of the 75 rounds with averaging, as the paper's period of 20 is a fifth of its 100 rounds
+FIFTH: dict[str, Any] = {"ima_period": 15}
 RELEASED: dict[str, Any] = {"ima_released": True}
 VARIATIONS: dict[str, Keys] = {
     "FedAvg": {},
-    "faster decay only": IMA | {"ima_window": 1},  # the mean of one model is that model
+    "faster decay only": IMA | {"ima_window": 1},  # a window of one model means no averaging
     "averaging only": IMA | {"ima_exploration": "none"},
     "IMA": IMA,
     "IMA, constant rate": IMA | {"ima_exploration": "constant"},
@@ -58,7 +59,7 @@ OF_TABLE_3 = {
 
 
 def printed_of(method: str) -> dict[str, Keys]:
-    """The place in the paper: Table I for the method without IMA, Table III with each decay."""
+    """The fields that select the paper's numbers: Table I without IMA, and Table III for IMA with each decay."""
     decays: dict[str, Keys] = {
         name: {"table": "III", "method": f"{method}+IMA", "setting": f"Dir 0.1, IMA decay={decay}"}
         for name, decay in OF_TABLE_3.items()
@@ -71,7 +72,7 @@ PRINTED |= {name: PRINTED[name.removesuffix(", as released")] for name in VARIAT
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float | Sequence[float]]:
-    """The accuracy after each round, and its scatter from round to round at the end."""
+    """The accuracy after each round, and its standard deviation over the last rounds."""
     per_round = accuracies(trained(keys, seed)).tolist()
     return {ACCURACY: per_round, ROUND_TO_ROUND: stdev(per_round[-LAST:])}
 

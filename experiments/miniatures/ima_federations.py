@@ -21,14 +21,14 @@ FEDERATIONS: dict[str, tuple[Keys, Sign | None]] = {
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float]:
-    """The gains in accuracy of the last rounds with IMA: over the method without IMA, and over IMA's rates alone."""
+    """Two gains of IMA in the accuracy of the last rounds: over the method without IMA, and over IMA's rates alone."""
 
     def accuracy(more: Keys) -> float:
         return fmean(accuracies(trained(more, seed))[-LAST:])
 
     with_ima = {**keys, **IMA}
     decay_only = control(with_ima)
-    assert decay_only is not None  # IMA has a control
+    assert decay_only is not None  # the settings with IMA have a control
     gained, plain = accuracy(with_ima), accuracy(keys)
     return {GAIN: gained - plain, BEYOND_DECAY: gained - accuracy(decay_only), "accuracy of FedAvg": plain}
 

@@ -16,17 +16,19 @@ from ntkfl.training.tree import Params, tree_map
 BASE = "FedAvg"
 LOSS, ABOVE = "test loss", "above the lowest"
 CLAIM: Mapping[str, Sign] = {LOSS: "lower", ABOVE: "lower"}
-PLACES = np.linspace(-0.5, 1.5, 41)  # places on the line from the model without IMA (0) to the other model (1)
+# places on the line through the model without IMA (at 0) and the other model (at 1)
+PLACES = np.linspace(-0.5, 1.5, 41)
 LAST_MEAN = IMA | {
     "ima_exploration": "none",
     "ima_start": 0.999,
-}  # the mean is formed after the last round, so no client trains from it
+}  # the mean is taken after the last round, so no client trains from it
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float]:
-    """The loss of the last global model, and its excess over the lowest loss on the line to the other model.
+    """The loss of the last global model, and its excess over the lowest loss on a line.
 
-    The line leads from the last model without IMA to the model of these keys, or to IMA's if these keys have no IMA.
+    The line goes through the last model without IMA and the last model of these keys. If these keys have no IMA, it
+    goes through IMA's model instead.
     """
     plain = {key: value for key, value in keys.items() if not key.startswith("ima")}
     of_ima = keys if "ima" in keys else plain | IMA
@@ -40,13 +42,13 @@ def measure(keys: Keys, seed: int) -> Mapping[str, float]:
     return {LOSS: own.loss, ABOVE: own.loss - lowest, "test error": 100 * (1 - own.accuracy)}
 
 
-@lru_cache(maxsize=2)  # every setting needs the run without IMA
+@lru_cache(maxsize=2)  # the run without IMA is used again, since every setting needs it
 def _run(keys: str, seed: int) -> Run:
     return trained(json.loads(keys), seed)
 
 
 def _score(done: Run, params: Params) -> Score:
-    """The score of the run's model with other parameters."""
+    """Loss and accuracy of the run's model with these parameters."""
     x, y = done.federation.data.x_test, done.federation.data.y_test
     assert x is not None and y is not None  # image sets have test samples
     return evaluate(lambda some: done.model.outputs(params, some), x, y)

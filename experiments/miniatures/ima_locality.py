@@ -11,11 +11,11 @@ from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, S
 DISTANCE = "distance"
 SILO: Keys = {"clients": 10, "participation": 1.0, "partition": "shards:2"}
 BASE = "constant rate"
-BETTER: Mapping[str, Sign] = {ACCURACY: "higher"}  # no claim about the distance, which is smaller in any case
+BETTER: Mapping[str, Sign] = {ACCURACY: "higher"}  # there is no claim about the distance, which is smaller in any case
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, Sequence[float]]:
-    """After each round the root mean square of the clients' distances from the model received, and the accuracy."""
+    """After each round, the accuracy, and the root mean square distance of clients from the model they received."""
     done = trained(keys, seed)
     return {DISTANCE: np.sqrt(done.metrics["drift"][1:]).tolist(), ACCURACY: accuracies(done).tolist()}
 

@@ -11,14 +11,15 @@ from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, S
 
 ROUNDS = "rounds to the target"
 BASE = "FedAvg"
-STARTS = {"150": 0.375, "200": 0.5, "250": 0.625, "300": 0.75}  # the paper's first averaged round of 400, as a share
+# the paper's first round of averaging, as a share of its 400 rounds
+STARTS = {"150": 0.375, "200": 0.5, "250": 0.625, "300": 0.75}
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float | Sequence[float]]:
-    """The first round whose accuracy reaches the mean of the last rounds of the run without IMA.
+    """The first round with a target accuracy: the mean accuracy of the last rounds of the run without IMA.
 
-    If no round reaches it, the value is one more than the number of rounds. The result also has the accuracy after each
-    round.
+    If no round reaches the target, the value is one more than the number of rounds. The result also has the accuracy
+    after each round.
     """
     plain = {key: value for key, value in keys.items() if not key.startswith("ima")}
     target = fmean(_curve(json.dumps(plain), seed)[-LAST:])
@@ -33,7 +34,7 @@ def _curve(keys: str, seed: int) -> list[float]:
 
 
 def of_starts(common: Keys, method: str = BASE, label: str = "IMA from {:.3g} of the rounds") -> tuple[Setting, ...]:
-    """A row of Table II: the method without IMA, and with IMA from each of the starts."""
+    """The settings of a row of Table II: the method without IMA, and with IMA for each first round of averaging."""
     later = {label.format(share): start for start, share in STARTS.items()}
     starts = {method: "none (FMA)"} | later
     return settings(

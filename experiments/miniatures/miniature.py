@@ -1,4 +1,4 @@
-"""A miniature: settings that are compared, the quantities that are measured, and the paper's claims about them."""
+"""A miniature: the compared settings, the measured quantities, and the paper's claims about them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ntkfl.messages import did_you_mean
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Keys = Mapping[str, Any]  # plain values, such as JSON has
+Keys = Mapping[str, Any]  # names with plain values, as in JSON
 Measure = Callable[[Keys, int], Mapping[str, float | Sequence[float]]]
 Sign = Literal["higher", "lower"]
 EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -21,18 +21,20 @@ SMALL, MIDDLE, PAPER = SCALES = ("small", "middle", "paper")
 
 @dataclass(frozen=True)
 class Quantity:
-    """A measured number.
+    """A number that a miniature measures.
 
     Args:
         name: the name in the table.
         unit: the unit in the table.
-        printed: the fields that select the quantity's rows in paper_numbers.csv; None: the paper prints no numbers.
+        printed: the fields that select the rows of this quantity in paper_numbers.csv; None: the paper prints no
+            numbers.
         last: if `Miniature.measure` gives a curve, with a value for each round, the number is the mean of its last
             `last` values.
         flat: a curve that changes by less than this over its last third is at its plateau; None: plateaus are not
             judged.
-        chance: the value of a model that has learnt nothing, at which orderings mean nothing; None: there is none.
-        resolution: (keys of a setting) -> the smallest difference that counts, such as that of one test image.
+        chance: the value of a model that has learnt nothing; orderings of such values mean nothing; None: there is no
+            such value.
+        resolution: from the keys of a setting, the smallest difference that counts, such as one test image.
     """
 
     name: str
@@ -50,12 +52,13 @@ class Setting:
 
     Args:
         name: the name in the table.
-        keys: the argument of `Miniature.measure`.
+        keys: the keys that `Miniature.measure` takes.
         against: the baseline of this setting; None: the setting is itself a baseline.
-        control: the setting that shares only the step size with this one; None: there is none, or it is `against`. If
-            the baseline has a control too, the two differences from the controls are compared.
-        printed: further fields that select the setting's rows in paper_numbers.csv; None: the paper has no such row.
-        claim: by quantity, the paper's claim about the comparison if it prints no numbers.
+        control: the name of a setting that shares only the step size with this one; None: there is no such setting, or
+            it is `against`. If the baseline has a control too, the two differences from the controls are compared.
+        printed: further fields that select the rows of this setting in paper_numbers.csv; None: the paper has no such
+            row.
+        claim: by quantity, what the paper claims about the comparison, if it prints no numbers.
     """
 
     name: str
@@ -68,23 +71,23 @@ class Setting:
 
 @dataclass(frozen=True)
 class Miniature:
-    """Settings that are run on the same data, initial models, cohorts and batches, seed by seed.
+    """Settings that are compared; for a given seed, all have the same data, initial models, cohorts and batches.
 
     Args:
         name: the name on the command line.
         question: the question that the miniature answers.
-        source: paper, and label of the table or figure.
-        scale: each number that was made smaller, by name, as (the paper's, here).
-        measure: (keys of a setting, seed) -> the quantities, each a number or a curve.
+        source: the paper, and the label of the table or figure.
+        scale: by name, each number that is smaller than in the paper, as (the paper's number, the number here).
+        measure: from the keys of a setting and a seed, the quantities, each a number or a curve.
         seeds: default number of seeds.
         caveat: a text on the limits of the numbers.
-        quick: keys that replace a setting's for a trial.
-        draw: keys that replace a setting's -> a picture of the first seed.
-        picture: path of the picture in the repository.
+        quick: keys that replace those of a setting for a quick trial.
+        draw: from keys that replace those of a setting, a picture of the first seed.
+        picture: the path of this picture in the repository.
         at: the scale of this miniature, one of SCALES.
-        larger: the same question on other scales, by their names.
+        larger: by name of a larger scale, the miniature of the same question on that scale.
         no_paper: the reason why the miniature does not exist on the paper's own scale.
-        keeps_rounds: whether `measure` takes a key `keep`, a folder in which every round is stored.
+        keeps_rounds: whether `measure` takes a key `keep`, which names a folder in which every round is stored.
     """
 
     name: str
@@ -118,18 +121,18 @@ class Miniature:
 
     @property
     def label(self) -> str:
-        """The name of its files and its section: the miniature's name and, except for the small one, the scale."""
+        """The miniature's name with its scale, which names its files and its section; the small scale is left out."""
         return self.name if self.at == SMALL else f"{self.name}-{self.at}"
 
     def on(self, scale: str) -> Miniature:
-        """The same question on this scale.
+        """The miniature of the same question on this scale.
 
         Args:
             scale: its name.
 
         Raises:
-            ValueError: an unknown scale (the message has the nearest), or a scale without this miniature (the message
-                has the reason).
+            ValueError: the scale is unknown (the message has the nearest one), or the miniature does not exist on this
+                scale (the message has the reason).
         """
         if scale not in SCALES:
             raise ValueError(f"there is no scale {scale!r}.{did_you_mean(scale, SCALES)} They are {', '.join(SCALES)}")
@@ -142,14 +145,15 @@ class Miniature:
     def also(
         self, at: str, settings: tuple[Setting, ...], here: Mapping[str, str] = EMPTY, adds: str = "", **changes: Any
     ) -> Miniature:
-        """The miniature with a further, larger scale, on which every round of a run is stored.
+        """The miniature with a version on a larger scale added, in which every round of a run is stored.
 
         Args:
             at: the scale's name.
             settings: the settings on that scale, in place of the present ones.
-            here: values on the new scale of the numbers in `scale` that differ from the paper's; default none.
+            here: by name of a number in `scale`, its value on the new scale if that differs from the paper's; default
+                none.
             adds: a text to add to the caveat; default none.
-            changes: other fields.
+            changes: other fields of the new version.
         """
         scale = {what: (paper, here.get(what, paper)) for what, (paper, _) in self.scale.items()}
         if adds:

@@ -9,7 +9,7 @@ METHODS: dict[str, Keys] = {name: {"method": name.lower()} for name in ("FedAvg"
 
 
 def of_methods(common: Keys, which: str, setting: str) -> tuple[Setting, ...]:
-    """The methods under these keys."""
+    """Settings for all methods with these keys."""
     printed = {label: {"method": label, "setting": setting} for label in METHODS}
     return settings(common, METHODS, "FedAvg", printed, f"{{}}, {which}")
 

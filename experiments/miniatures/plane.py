@@ -1,4 +1,7 @@
-"""How does the loss look in the plane of three models, trained alone or clients of a federation, and their mean?"""
+"""What does the loss look like in the plane through three models, and where in it is their mean?
+
+The models are trained alone, or are clients of a federation.
+"""
 
 from __future__ import annotations
 
@@ -38,15 +41,16 @@ CLIENTS = DIGITS | {
     "rate_decay": 0.99,
 }
 SILO = {"clients": 10, "participation": 1.0}
-POINTS = 31  # points of the grid on each side of the picture
-COLUMNS, WIDTH = 2, 4.6  # columns of the picture; inches, so that its letters can be read on a phone
+POINTS = 31  # number of points of the grid along each side of the picture
+# number of columns of the picture; its width in inches, so small that its letters can be read on a phone
+COLUMNS, WIDTH = 2, 4.6
 ABOVE = "above the lowest"
-HIGHEST = 4.0  # nats; higher losses have one colour
+HIGHEST = 4.0  # in nats; all higher losses have one colour
 
 
 @dataclass(frozen=True, eq=False)
 class ThreeModels:
-    """Three models, as rows of `models`, and the data on whose test samples they are evaluated."""
+    """Three models, which are the rows of `models`, and data with the test samples on which they are evaluated."""
 
     model: Model
     data: FederatedData
@@ -57,7 +61,7 @@ class ThreeModels:
         return torch.cat([rows.reshape(len(rows), -1) for rows in self.models.values()], 1).double().numpy()
 
     def score(self, vector: np.ndarray) -> Score:
-        """Mean loss and accuracy of the model with these parameters."""
+        """The mean loss and the accuracy of the model with these parameters."""
         params, place = {}, 0
         for name, rows in self.models.items():
             size = rows[0].numel()
@@ -72,36 +76,39 @@ class ThreeModels:
         return evaluate(outputs, x, y)
 
     def corners(self) -> list[Score]:
-        """The scores of the three models."""
+        """The losses and accuracies of the three models."""
         return [self.score(vector) for vector in self.vectors()]
 
     def centre(self) -> Score:
-        """The score of their mean."""
+        """The loss and the accuracy of the mean of the three models."""
         return self.score(self.vectors().mean(0))
 
     def rise(self, parts: int = 12) -> float:
-        """The largest loss in the triangle, on a grid with `parts` parts a side, less the largest at its corners."""
+        """The largest loss in the triangle of the models, less the largest loss of the three models.
+
+        The loss is computed on a grid that divides each side of the triangle into `parts` parts.
+        """
         vectors = self.vectors()
         grid = (np.array([i, j, parts - i - j]) / parts for i in range(parts + 1) for j in range(parts + 1 - i))
         largest = max(self.score(weights @ vectors).loss for weights in grid)
         return largest - max(corner.loss for corner in self.corners())
 
     def losses(self, points: int) -> tuple[Plane, np.ndarray, np.ndarray, np.ndarray]:
-        """The plane, the coordinates s and t of a grid, and the mean loss at each of its points, (points, points)."""
+        """The plane, the coordinates s and t of a grid in it, and the mean loss at each point, (points, points)."""
         plane = plane_through(list(self.vectors()))
         s, t = plane.axes(points)
         return plane, s, t, plane_grid(plane, lambda vector: self.score(vector).loss, s, t)
 
 
 def three_models(keys: Keys, seed: int) -> ThreeModels:
-    """Three models trained alone, or the first three clients of the round that follows `rounds` rounds."""
+    """Three models trained alone, or the models of the first three clients in the round after `rounds` rounds."""
     if "beta" in keys:
         solo = Solo.of(keys, seed)
         anchor = solo.anchor(keys["epochs"], seed)
         return ThreeModels(solo.model, solo.data, solo.trained(solo.starts(3, seed), anchor, keys["beta"], seed))
     done = prepared("fedavg", **{**keys, "seed": seed}).train()
     ends = done.federation.round(done.state, keep_ends=True).ends
-    assert ends is not None  # keep_ends asks for them
+    assert ends is not None  # they are there because of keep_ends
     return ThreeModels(done.model, done.federation.data, tree_map(lambda rows: rows[:3], ends))
 
 
@@ -120,7 +127,7 @@ def measure(keys: Keys, seed: int) -> Mapping[str, float]:
 
 
 def draw(quick: Keys) -> Figure:
-    """The planes of all settings, for the first seed."""
+    """The picture of the planes of all settings, for the first seed."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -140,13 +147,14 @@ def draw(quick: Keys) -> Figure:
 
 
 def _panel(panel: Axes, three: ThreeModels) -> QuadContourSet:
-    """The panel of a plane: filled contours of the loss, the three models and their mean."""
+    """Draw one plane: filled contours of the loss, the three models, and their mean."""
     plane, s, t, losses = three.losses(POINTS)
     levels = np.linspace(0, HIGHEST, 9)
     filled = panel.contourf(s, t, np.minimum(losses.T, HIGHEST), levels=levels, cmap="cividis_r")
-    filled.set_edgecolor("face")  # else the ground shows between the colours
+    filled.set_edgecolor("face")  # otherwise the background would show between the colours
     mean = plane.coordinates(three.vectors().mean(0))
-    edge = "#101010"  # black and white would change places on a dark page, where the map keeps its colours
+    # a fixed dark colour; black and white would change places on a dark page, while the colours of the map stay
+    edge = "#101010"
     panel.plot(*plane.corners.T, "o", color=OVER[0], mec=edge, ms=4, mew=0.6, label="models")
     panel.plot(*mean, "*", color=OVER[1], mec=edge, ms=9, mew=0.6, label="their mean")
     panel.locator_params(nbins=4)

@@ -7,7 +7,7 @@ from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
 from experiments.miniatures.participation import COMMON as FEW, of_methods
 
 COMMON = {**FEW, "partition": "dirichlet:1.0", "rounds": 400}
-CLIENTS = {20: "100", 40: "200"}  # clients here: clients in the paper
+CLIENTS = {20: "100", 40: "200"}  # number of clients here, and in the paper
 
 
 def _settings(common: Keys, clients: Mapping[int, str]) -> tuple[Setting, ...]:

@@ -1,4 +1,4 @@
-"""How many anchors, and how large a weight of the connectivity loss?"""
+"""How many anchors should FedGuCci have, and how large a weight of the connectivity loss?"""
 
 from experiments.miniatures.federated import (
     ACCURACY,

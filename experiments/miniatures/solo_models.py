@@ -1,4 +1,7 @@
-"""Models trained alone on the same data from different starts, with or without a connectivity loss to an anchor."""
+"""Models that are trained alone on the same data from different starts.
+
+They are trained with or without a connectivity loss to an anchor, which is another trained model.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,11 @@ ANCHOR_SEEDS = 10_000  # added to a seed, so that the anchor's batches differ fr
 
 @dataclass(frozen=True, eq=False)
 class Solo:
-    """The training of models alone."""
+    """How models are trained alone."""
 
-    data: FederatedData  # data of one client; every model trains as this client
+    data: FederatedData  # the data of one client, as which every model is trained
     model: Model
-    # epochs, batch_size, rate, momentum: those of the training
+    # these four belong to the training of each model
     epochs: int
     batch_size: int = 32
     rate: float = 0.05
@@ -37,18 +40,21 @@ class Solo:
 
     @classmethod
     def of(cls, keys: Keys, seed: int) -> Solo:
-        """The training with the data and the model that the keys name, in float64."""
+        """The training of the model that the keys name, on the data that they name, in float64."""
         given = {key: keys[key] for key in ("samples", "test") if key in keys}
         data = load(keys["data"], clients=1, seed=seed, dtype=torch.float64, **given)
         return cls(data, build(keys["model"], data, dtype=torch.float64, device="cpu", seed=seed), keys["epochs"])
 
     def starts(self, count: int, seed: int) -> Params:
-        """Initial models, one in each row; the anchor has another start."""
+        """Initial models, one in each row.
+
+        None of them is the start of the anchor.
+        """
         seeds = np.random.SeedSequence((seed, 1)).generate_state(count)
         return stacked([self.model.initial(int(start)) for start in seeds])
 
     def anchor(self, epochs: int, seed: int) -> Params:
-        """A further model, trained for `epochs` epochs."""
+        """The anchor, a further model that is trained for `epochs` epochs without a connectivity loss."""
         start = self.model.initial(int(np.random.SeedSequence((seed, 2)).generate_state(1)[0]))
         if not epochs:
             return start
@@ -56,9 +62,10 @@ class Solo:
         return tree_map(lambda w: w[0], replace(self, epochs=epochs).trained(lifted, start, 0.0, ANCHOR_SEEDS + seed))
 
     def trained(self, starts: Params, anchor: Params, beta: float, seed: int) -> Params:
-        """The models, rows as in `starts`, after training with beta times the connectivity loss to the anchor.
+        """The models after training from `starts`, with beta times the connectivity loss to the anchor.
 
-        Every model has its own order of the samples, the same for every beta.
+        The rows are those of `starts`. Every model takes the samples in an order of its own, which is the same for
+        every beta.
         """
         count = len(next(iter(starts.values())))
         data = replace(
@@ -86,7 +93,7 @@ class Solo:
         begun = federation.start(anchor)
         begun = replace(begun, clients={"rule": {"model": starts}}, seen=torch.ones(count, dtype=torch.bool))
         ends = federation.round(begun, keep_ends=True).ends
-        assert ends is not None  # keep_ends asks for them
+        assert ends is not None  # they are there because of keep_ends
         return ends
 
     def scores(self, stacked: Params) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,10 @@
-"""The control of a method: FedAvg at the step size to which the method amounts if outputs are linear in the weights.
+"""The control of a method, which is FedAvg at the step size that is equivalent to the method.
 
-A gain that this control shares is a gain of the step size. Every factor comes from the method's exact limit (its
-function `linear`, or X4 for FedGuCci), which a network and cross-entropy follow to first order in the rate.
+They are equivalent if outputs are linear in the weights.
+
+If the control gains as much as the method, the method's gain is one of the step size. Every factor of the step size
+comes from the exact limit of the method at infinite width (the method's function `linear`, or statement fedgucci/X4 for
+FedGuCci). A network with cross-entropy follows this limit to first order in the rate.
 """
 
 import math
@@ -14,9 +17,10 @@ from ntkfl.training.config import checked
 from ntkfl.training.methods import options
 from ntkfl.training.optimizers import SGD
 
-# training images of the data sets without `samples`
+# number of training images of a data set, if there is no key `samples`
 TRAINING_IMAGES = {"digits": 1438, "fashion-mnist": 60_000, "cifar-10": 50_000}
-ALPHA_MOMENTS = {"uniform": (1 / 2, 1 / 3), "gauss2": (1 / 2, 1 / 3), "half": (1 / 2, 1 / 4)}  # E alpha, E alpha^2
+# E alpha and E alpha^2 by distribution of alpha
+ALPHA_MOMENTS = {"uniform": (1 / 2, 1 / 3), "gauss2": (1 / 2, 1 / 3), "half": (1 / 2, 1 / 4)}
 CONNECTED = "fedgucci", "fedgucci+"
 CONTROL_OF = {
     "fedgucci": "FedAvg with the local rate times 1 + beta E alpha^2 and the server's rate times (1 + beta E alpha) / "
@@ -49,11 +53,12 @@ NONE_BECAUSE = {
 
 
 def control(keys: Keys) -> Keys | None:
-    """The keys of the control of a training run, or None where the method has none (`NONE_BECAUSE`).
+    """The keys of the control of a training run, or None if the method has no control (`NONE_BECAUSE` says why).
 
-    `CONTROL_OF` describes each control in words. Adam's steps do not depend on the size of a gradient: of FedGuCci's
-    factors only the server's stays, and the local rate is divided by it. If steps are sequential, each with the
-    optimizer's momentum, the local rate is multiplied by the ratio of the displacements by a constant gradient.
+    `CONTROL_OF` describes each control in words. There are two special cases for FedGuCci. Adam's steps do not depend
+    on the size of a gradient; so only the server's factor stays, and the local rate is divided by it. If FedGuCci takes
+    two optimizer steps one after the other, each with the optimizer's momentum, the local rate is multiplied by the
+    ratio of the displacements under a constant gradient, with these two steps and with one.
 
     Args:
         keys: keys of a training run.
@@ -92,7 +97,9 @@ def control(keys: Keys) -> Keys | None:
 
 
 def unweighted(momentum: float) -> dict[str, Any]:
-    """The keys of FedAvg whose server takes the unweighted mean of the clients: the method fl-ntk, on classes.
+    """The keys of FedAvg with an unweighted mean of the clients at the server.
+
+    This is the method fl-ntk, trained on classes.
 
     Args:
         momentum: momentum of the clients, in [0, 1).
@@ -102,7 +109,7 @@ def unweighted(momentum: float) -> dict[str, Any]:
 
 
 def local_steps(keys: Keys) -> int:
-    """The steps of a client of mean size in a round.
+    """The number of steps that a client of mean size takes in a round.
 
     Args:
         keys: keys of a training run.
@@ -115,30 +122,31 @@ def local_steps(keys: Keys) -> int:
 
 
 def way(steps: int, momentum: float, pull: float = 0.0) -> float:
-    """The displacement by steps with a constant unit gradient at rate 1.
+    """The displacement after some steps at rate 1, if the gradient is constant and has length 1.
 
     Args:
         steps: number of steps.
-        momentum: momentum of sgd.
-        pull: the share of the displacement so far by which each step is drawn back; default 0.
+        momentum: the momentum of SGD.
+        pull: the share of the displacement so far that each step takes back, as FedProx's proximal term does; default
+            0.
     """
     return float(SGD(momentum).coefficient(torch.tensor([steps], dtype=torch.float64), pull))
 
 
 def _without_averaging(keys: Keys) -> Keys | None:
-    """The method with IMA's rates and passes but without averaging, as the mean of one model."""
+    """The keys of the method with IMA's rates and passes but without averaging, as the mean is that of one model."""
     if keys.get("ima_window") == 1:
         return None
     late = keys.get("ima_exploration", "exponential")
     if late == "none":
         return {key: value for key, value in keys.items() if not key.startswith("ima")}
-    # with these decays this key only shifts the averaging
+    # with these decays the key only changes when the averaging takes place
     only_there = {"ima_released"} if late in ("exponential", "constant") else set()
     return {key: value for key, value in keys.items() if key not in only_there} | {"ima_window": 1}
 
 
 def _of_connected(values: dict[str, Any], method: str, optimizer: str, momentum: float, steps: int) -> tuple:
-    """The factors of the connectivity loss on the local rate and on the server's."""
+    """The factors by which the connectivity loss changes the local rate and the server's rate."""
     released, beta = values["released"], values["beta"]
     alpha = values["alpha"] or ("half" if released else "uniform")
     step: Literal["joint", "sequential"] = values["step"] or ("sequential" if released else "joint")
@@ -147,8 +155,9 @@ def _of_connected(values: dict[str, Any], method: str, optimizer: str, momentum:
         further = (1 + beta * mean) / (1 + beta * square)
         return (1 / further if optimizer == "adam" else 1 + beta * square), further
     if optimizer == "adam":
-        return 2.0, 1.0  # two steps of equal length in place of one
-    passes = 2 if released and method == "fedgucci+" else 1  # the gradient at w + e is added to that at w
+        return 2.0, 1.0  # the client takes two steps of equal length in place of one
+    # the released code adds the gradient at w + e to the gradient at w
+    passes = 2 if released and method == "fedgucci+" else 1
     velocity = walked = 0.0
     for _ in range(steps):
         for gradient in (1.0, passes * beta * mean):
@@ -162,5 +171,5 @@ def _mean_of_powers(decay: float, count: int) -> float:
 
 
 def _server(rate: float) -> dict[str, Any]:
-    """The option of FedAvg's server; none if its rate is 1."""
+    """The option for the server's rate; no option if the rate is 1."""
     return {} if rate == 1 else {"options": {"server_rate": rate}}

@@ -12,7 +12,8 @@ from ntkfl.training.tree import tree_map
 GROUPS = 2, 4, 8, 16
 EPOCHS = 10
 COMMON = DIGITS | {"epochs": EPOCHS, "models": 16}
-ANCHORS = {  # by the words in a setting's name: the anchor's epochs, and its place in the paper
+# By the words in a setting's name: the number of the anchor's epochs, and the fields that select the paper's numbers.
+ANCHORS = {
     "trained anchor": (EPOCHS, {"table": "1", "method": "CE + connectivity loss (trained anchor)"}),
     "anchor of 1 epoch": (1, {"table": "7", "method": "connectivity, semi-trained (1 epoch) anchor"}),
     "random anchor": (0, {"table": "7", "method": "connectivity, random-init anchor"}),
@@ -24,7 +25,7 @@ PRINTED = {"cross-entropy": {"table": "1", "method": "vanilla CE"}} | {name: at 
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float]:
-    """The quantities of Tables 1 and 7 and of Figure 4, on the test samples."""
+    """The quantities of Tables 1 and 7 and of Figure 4, measured on the test samples."""
     solo = Solo.of(keys, seed)
     anchor = solo.anchor(keys["anchor_epochs"], seed)
     models = solo.trained(solo.starts(keys["models"], seed), anchor, keys["beta"], seed)

@@ -1,1 +1,1 @@
-"""The page of miniatures: orderings that are seen, the two scales beside each other, and what is left out."""
+"""The page of results of miniatures: which orderings are seen, on one scale and on two, and what is left out."""

@@ -1,4 +1,4 @@
-"""A question on two scales: whether a difference from the paper occurs on both."""
+"""Comparison of a miniature's results on two scales: is a difference from the paper seen on both?"""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,7 @@ Result = tuple[Miniature, Sequence[Cell]]
 
 
 def pairs(results: Sequence[Result]) -> Iterator[tuple[Result, Result]]:
-    """The pairs of results of the same miniature on two scales, in the given order.
+    """All pairs of results of the same miniature on two scales, in the given order.
 
     Args:
         results: results of miniatures, each on one scale.
@@ -20,7 +20,7 @@ def pairs(results: Sequence[Result]) -> Iterator[tuple[Result, Result]]:
 
 
 def both(first: Result, other: Result) -> list[tuple[Comparison, Comparison, str]]:
-    """Every ordering of the paper on the two scales, and the joint result.
+    """For every ordering of the paper, the comparisons on the two scales, and the conclusion in words.
 
     Args:
         first: the miniature's results on one scale.
@@ -36,11 +36,13 @@ def both(first: Result, other: Result) -> list[tuple[Comparison, Comparison, str
 
 
 def reading(first: Comparison, other: Comparison, at: str, at_other: str) -> str:
-    """The conclusion from an ordering on two scales: a difference of equal sign on both is no effect of the scale.
+    """The conclusion from an ordering on two scales, in words.
+
+    A difference that has the same sign on both scales is no effect of the scale.
 
     Args:
-        first: a setting and quantity on the first scale.
-        other: the same on the other scale.
+        first: the comparison of a setting and quantity on the first scale.
+        other: the comparison of the same setting and quantity on the other scale.
         at: the name of the first scale.
         at_other: the name of the other scale.
     """

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = 4
-FIRST_COLOURS = 10  # the first colours by matplotlib's names C0, C1, ...
+FIRST_COLOURS = 10  # how many of matplotlib's colours C0, C1, ... are used
 
 
 def with_curves(miniature: Miniature) -> tuple[Quantity, ...]:
-    """The quantities whose plateau is judged; only they are stored and drawn."""
+    """The quantities for which plateaus are judged; only these are stored and drawn as curves."""
     return tuple(quantity for quantity in miniature.quantities if quantity.flat is not None)
 
 
 def drawn(miniature: Miniature, cells: Sequence[Cell]) -> Figure:
-    """The first quantity with curves against the rounds; the last third is shaded, controls are dashed."""
+    """The first quantity with curves, drawn against the rounds; the last third is shaded, and controls are dashed."""
     from matplotlib.figure import Figure
 
     (quantity, *_) = with_curves(miniature)

@@ -1,4 +1,4 @@
-"""The lessons of the miniatures, in sentences whose numbers and words are taken from the results."""
+"""What the miniatures show, in sentences with numbers and words from the results."""
 
 import math
 from collections import Counter
@@ -20,18 +20,21 @@ class Found:
         self.miniatures: Mapping[str, Miniature] = {miniature.label: miniature for miniature, _ in results}
 
     def every(self, wanted: Callable[[Mapping], bool] = lambda keys: True) -> Iterator[tuple[str, Comparison]]:
-        """The comparisons with a baseline of settings whose keys are `wanted`, each with the label of its miniature."""
+        """The comparisons of settings with their baselines, each with the label of its miniature.
+
+        Only settings are taken for whose keys `wanted` is true.
+        """
         for label, rows in self.rows.items():
             keys = {setting.name: setting.keys for setting in self.miniatures[label].settings}
             yield from ((label, row) for row in rows if not math.isnan(row.difference) and wanted(keys[row.setting]))
 
     def one(self, label: str, setting: str, quantity: str = "test accuracy") -> Comparison | None:
-        """A single comparison; None if it is not among the results."""
+        """The comparison of this setting and quantity; None if it is not among the results."""
         return next((r for r in self.rows.get(label, ()) if (r.setting, r.quantity) == (setting, quantity)), None)
 
 
 def sentences(results: Sequence[Result]) -> list[str]:
-    """The sentences about miniatures that are among the results."""
+    """The sentences about those miniatures that are among the results."""
     everything = Found(results)
     makers = _counts, _fedgucci, _largest, _sharpness, _feddyn, _scaffold, _ima, _connected, _undertrained, _scale
     return [sentence for make in makers if (sentence := make(everything))]
@@ -52,7 +55,7 @@ def _counts(results: Found) -> str:
 
 
 def _connecting(keys: Mapping) -> bool:
-    """FedGuCci as in the paper, without the additions of FedGuCci+."""
+    """Whether the method is FedGuCci as in the paper, without the additions of FedGuCci+."""
     return keys.get("method") == "fedgucci" and not keys.get("options", {}).get("released")
 
 
@@ -89,7 +92,7 @@ def _largest(results: Found) -> str:
 
 
 def _sharpness_aware(keys: Mapping) -> bool:
-    """FedSAM, and FedGuCci+ unless its radius is 0."""
+    """Whether the method is FedSAM or FedGuCci+, with a radius other than 0."""
     return keys.get("method") in ("fedsam", "fedgucci+") and keys.get("options", {}).get("rho") != 0
 
 
@@ -133,7 +136,7 @@ def _scaffold(results: Found) -> str:
 
 
 def _ima(results: Found) -> str:
-    added: dict[tuple[float, ...], Comparison] = {}  # a run with two names, or in two miniatures, counts once
+    added: dict[tuple[float, ...], Comparison] = {}  # a run that has two names or is in two miniatures counts once
     for label, row in results.every(lambda keys: bool(keys.get("ima")) and keys.get("ima_window") != 1):
         if row.quantity == "test accuracy" and not math.isnan(row.beyond) and not label.startswith("ima-window"):
             added.setdefault(tuple(round(value, 6) for value in (row.mean, row.difference, row.beyond)), row)

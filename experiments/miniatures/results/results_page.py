@@ -1,4 +1,7 @@
-"""The results of miniatures as Markdown, whose text is in the template `miniatures.md.jinja`, and as CSV."""
+"""The results of miniatures as a page in Markdown and as CSV.
+
+The text of the page is in the template `miniatures.md.jinja`.
+"""
 
 import csv
 import io
@@ -24,11 +27,11 @@ FIELDS = (
     *("its standard error", "beyond control", "its error", "last third", "error of the last third", "finding"),
     *("paper mean", "paper deviation", "paper difference", "paper ordering"),
 )
-NO_SPREAD = 1e-9  # a smaller error is the rounding of seeds that agree
+NO_SPREAD = 1e-9  # a smaller error is only the rounding error of seeds with equal values
 
 
 def results_page(results: Sequence[Result], command: str) -> str:
-    """The page of these miniatures: how to read it, a line for each result, then every table."""
+    """The page about these miniatures: how to read it, a line for each miniature, then all tables."""
     there = {miniature.name for miniature, _ in results}
     return rendered(
         "miniatures.md",
@@ -75,8 +78,10 @@ def _part(miniature: Miniature, cells: Sequence[Cell]) -> dict[str, Any]:
 
 
 def _pictures(miniature: Miniature) -> list[tuple[str, str, str]]:
-    """The miniature's pictures in the repository, its own and its curves: path, description, and the name of the
-    file."""
+    """The miniature's pictures in the repository, which are its own picture and its curves.
+
+    Each has its path, a description, and the name of the file.
+    """
     kept = [(miniature.picture, "The first seed's", miniature.label)] if miniature.picture else []
     if with_curves(miniature) and miniature.at != PAPER:
         what = "Means over the seeds, the last third shaded, controls dashed"
@@ -85,7 +90,7 @@ def _pictures(miniature: Miniature) -> list[tuple[str, str, str]]:
 
 
 def _on_two_scales(first: Result, other: Result) -> tuple[Miniature, Miniature, list[tuple[str, ...]]]:
-    """The two miniatures, and a row for each ordering of the paper."""
+    """The miniature on each of the two scales, and a row for each ordering of the paper."""
     rows = []
     for row, larger, says in both(first, other):
         differences = (_with_error(at.difference, at.difference_error, signed=True) for at in (row, larger))
@@ -94,7 +99,10 @@ def _on_two_scales(first: Result, other: Result) -> tuple[Miniature, Miniature, 
 
 
 def as_csv(results: Iterable[Result]) -> str:
-    """A line for each setting and quantity, unrounded; an empty field means that there is no such number."""
+    """A line of CSV for each setting and quantity, with numbers that are not rounded.
+
+    An empty field means that there is no such number.
+    """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(FIELDS)
@@ -113,7 +121,7 @@ def as_csv(results: Iterable[Result]) -> str:
 
 
 def _texts(row: Comparison) -> dict[str, str]:
-    """The text of each column."""
+    """The text in each column of the table."""
     end = row.plateau and f"{_with_error(row.plateau.change, row.plateau.error, signed=True)}, {row.plateau.state}"
     texts = (
         row.setting,
@@ -130,12 +138,15 @@ def _texts(row: Comparison) -> dict[str, str]:
 
 
 def _change(row: Comparison) -> str:
-    """The paper's difference; empty if it prints no numbers."""
+    """The difference between the paper's numbers; empty if the paper prints none."""
     return "" if row.paper_difference is None else f"{_rounded(row.paper_difference):+g}"
 
 
 def _with_error(value: float, error: float, signed: bool = False) -> str:
-    """The value and its error, the error to two digits and the value to as many places."""
+    """The value and its error as text.
+
+    The error has two digits, and the value as many decimals as the error.
+    """
     if math.isnan(value):
         return ""
     sign = "+" if signed else ""
@@ -146,7 +157,7 @@ def _with_error(value: float, error: float, signed: bool = False) -> str:
 
 
 def _rounded(value: float) -> float:
-    """The number to four digits, if printed numbers are no more exact."""
+    """The number to four digits, as printed numbers are not more exact."""
     return float(f"{value:.4g}")
 
 
