@@ -1,4 +1,6 @@
-"""Federated training of wide two-layer ReLU networks, their Gram matrices and their exact infinite-width dynamics."""
+"""Federated training of wide two-layer ReLU networks, their Gram matrices, and their exact dynamics at infinite
+width.
+"""
 
 import sys
 from typing import TYPE_CHECKING

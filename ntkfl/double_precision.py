@@ -1,4 +1,4 @@
-"""JAX in float64 during a computation of this package; the rest of the program keeps the precision that it has set."""
+"""JAX computes in float64 while this package computes; the rest of the program keeps the precision that it has set."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +12,10 @@ Result = TypeVar("Result")
 
 @contextmanager
 def jax_in_float64() -> Iterator[None]:
-    """A block in which JAX computes in float64; a process that has not imported JAX does not import it here."""
+    """A block in which JAX computes in float64.
+
+    If the process has not imported JAX, the block does not import it.
+    """
     if "jax" not in sys.modules:
         yield
         return

@@ -1,4 +1,4 @@
-"""A number, or an array of numbers, with an error bound; both sides of every comparison have this form."""
+"""A number, or an array of numbers, with an error bound. Both sides of every comparison have this form."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ntkfl.problem import real_array
 
 
 class NotFinite(ArithmeticError, ValueError):
-    """A computation without a value: an overflow, a division by something that may be 0, a root of a negative number.
+    """A computation that has no value: an overflow, a division by something that may be 0, a root of a negative number.
 
-    It is a ValueError too, since the caller may have given such a value.
+    It is a ValueError too, since the caller may have given the value that causes it.
     """
 
 
@@ -29,8 +29,12 @@ class Rigour(IntEnum):
     """How far an error bound may be trusted; a result of several numbers gets the largest Rigour of these numbers."""
 
     EXACT = 0  # no error: an input, a count
-    ENCLOSED = 1  # a theorem: balls, or the rounding bound of a short computation
-    MEASURED = 2  # float64 with an estimated error: two orders of summation, a bound of an author's own making
+    # proved by a theorem: by ball arithmetic (numbers with error bounds), or by the rounding bound of a short
+    # computation
+    ENCLOSED = 1
+    # float64 with an estimated error, such as the difference of two orders of summation, or a bound of an author's own
+    # making
+    MEASURED = 2
     SAMPLED = 3  # a confidence interval
 
     def __str__(self) -> str:
@@ -39,17 +43,17 @@ class Rigour(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A value that lies within `error` of `value`, elementwise, with the method and the rigour of this bound.
+    """A value with an error bound: elementwise, the exact value differs from `value` by at most `error`.
 
-    The errors of sums, differences, products, matrix products, `abs`, `squared`, `sqrt` and `norm` of Estimates include
-    the operands' errors and the rounding of the operation. Numbers and arrays may be combined with Estimates, and count
-    as exact.
+    The method and the rigour of the bound are kept with it. The errors of sums, differences, products, matrix products,
+    `abs`, `squared`, `sqrt` and `norm` of Estimates include the operands' errors and the rounding of the operation.
+    Numbers and arrays may be combined with Estimates, and count as exact.
 
     Args:
         value: a number or an array.
         error: half-width of the enclosure, not negative; a number or an array of value's shape.
         method: how the error was obtained: "exact", "ball", "rounding bound", "two summation orders", "Clopper-Pearson
-            95%", ...; for people to read: no decision depends on it.
+            95%", ... It is for people to read, and no decision depends on it.
         rigour: how far the error may be trusted; default measured. `Estimate.exact` sets it to exact.
 
     Raises:
@@ -61,7 +65,7 @@ class Estimate:
     method: str = "exact"
     rigour: Rigour = Rigour.MEASURED
 
-    if TYPE_CHECKING:  # numbers and lists are accepted; the fields are arrays
+    if TYPE_CHECKING:  # numbers and lists are accepted as arguments, but the fields are arrays
 
         def __init__(self, value: ArrayLike, error: ArrayLike, method: str = ..., rigour: Rigour = ...) -> None: ...
 
@@ -92,7 +96,7 @@ class Estimate:
 
     @classmethod
     def exact(cls, value) -> Estimate:
-        """A value without error, in the shape of `value`: an input, or an integer count.
+        """A value without error, in the shape of `value`, such as an input or an integer count.
 
         Args:
             value: a number or an array.
@@ -114,7 +118,9 @@ class Estimate:
 
     @classmethod
     def between(cls, lo, hi, method: str, rigour: Rigour = Rigour.MEASURED) -> Estimate:
-        """The enclosure with these ends, in their shape, widened by rounding; an infinite end makes the error infinite.
+        """The enclosure with these ends, in the shape of the ends, widened by rounding.
+
+        An infinite end makes the error infinite.
 
         Args:
             lo: lower ends, a number or an array.
@@ -143,8 +149,9 @@ class Estimate:
 
     @classmethod
     def stacked(cls, parts: Iterable[Operand], axis: int = 0) -> Estimate:
-        """Estimates of one shape, or exact numbers, stacked along a new axis; the result gets the parts' largest
-        rigour.
+        """Estimates of one shape, or exact numbers, stacked along a new axis.
+
+        The result gets the largest rigour of the parts.
 
         Args:
             parts: Estimates of one shape, or exact numbers.
@@ -160,7 +167,7 @@ class Estimate:
         known = dict.fromkeys(estimate.method for estimate in estimates if estimate.rigour is not Rigour.EXACT)
         return cls(value, error, "; ".join(known) or "exact", max(estimate.rigour for estimate in estimates))
 
-    __array_ufunc__ = None  # in `array + estimate` numpy leaves the operation to the Estimate
+    __array_ufunc__ = None  # tells numpy to leave the operation in `array + estimate` to the Estimate
 
     def __add__(self, other: Operand) -> Estimate:
         other = _estimate(other)
@@ -204,12 +211,14 @@ class Estimate:
         return self._with(self, *rounding.root(self.value, self.lo, self.hi))
 
     def log(self) -> Estimate:
-        """The logarithm, elementwise, in the shape of the value; where an enclosure reaches 0 the logarithm has no
-        lower end."""
+        """The logarithm, elementwise, in the shape of the value.
+
+        If an enclosure reaches 0, its logarithm has no lower end.
+        """
         return Estimate.between(*rounding.logarithms(self.lo, self.hi), self.method, max(self.rigour, Rigour.ENCLOSED))
 
     def norm(self, axis: int | None = None) -> Estimate:
-        """The Euclidean norm along an axis, which the shape then lacks, or of all entries.
+        """The Euclidean norm of all entries, or along an axis; the shape of the result lacks this axis.
 
         Args:
             axis: the axis; None: all entries.
@@ -217,9 +226,10 @@ class Estimate:
         return self._with(self, *rounding.norm(self.value, self.error, axis))
 
     def max(self, axis: int | None = None) -> Estimate:
-        """The largest entry along an axis, which the shape then lacks, or of all entries.
+        """The largest of all entries, or the largest along an axis; the shape of the result lacks this axis.
 
-        Its enclosure reaches from the largest lower end to the largest upper end: no entry's centre decides.
+        The enclosure of the result reaches from the largest lower end to the largest upper end, whatever the centres of
+        the entries are.
 
         Args:
             axis: the axis; None: all entries.
@@ -235,8 +245,9 @@ class Estimate:
         return Estimate.between(self.lo.max(axis), self.hi.max(axis), self.method, self.rigour)
 
     def min(self, axis: int | None = None) -> Estimate:
-        """The smallest entry along an axis, which the shape then lacks, or of all entries. Its enclosure reaches from
-        the smallest lower end to the smallest upper end.
+        """The smallest of all entries, or the smallest along an axis; the shape of the result lacks this axis.
+
+        The enclosure of the result reaches from the smallest lower end to the smallest upper end.
 
         Args:
             axis: the axis; None: all entries.
@@ -281,22 +292,24 @@ def _is_float(number) -> bool:
 
 
 def _plain(name: str, given) -> np.ndarray:
-    """A copy in float64, since the caller may change the original later; numbers of unusual types are checked
-    closely."""
+    """A copy in float64, since the caller may change the original later.
+
+    Numbers of unusual types are checked closely.
+    """
     usual = isinstance(given, float) or (type(given) is np.ndarray and given.dtype.kind == "f")
     usual = usual or (isinstance(given, int) and abs(given) <= 2**53)
     return np.array(given if usual else real_array(name, given), float)
 
 
 def _end(value: np.ndarray, error: np.ndarray, outward: float) -> np.ndarray:
-    if not value.ndim:  # most values are single numbers, and Python's floats are several times faster than arrays
+    if not value.ndim:  # most values are single numbers, for which Python's floats are several times faster than arrays
         sum_ = float(value) + float(error)
         end = np.array(value if error == 0 else outward if isnan(sum_) else nextafter(sum_, outward))
         end.flags.writeable = False
         return end
     with np.errstate(over="ignore", invalid="ignore"):
         end = np.nextafter(value + error, outward)
-    end = np.where(np.isnan(end), outward, end)  # infinity minus infinity: nothing is known
+    end = np.where(np.isnan(end), outward, end)  # nothing is known about infinity minus infinity
     end = np.where(error == 0, value, end)
     end.flags.writeable = False
     return end

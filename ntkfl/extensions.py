@@ -15,21 +15,21 @@ from pathlib import Path
 from types import ModuleType
 
 SUFFIX = ".py"
-PREFIX = "file_of_the_user_"  # prefix of the names under which files are modules
+PREFIX = "file_of_the_user_"  # a file is loaded as a module whose name is this prefix and the name of the file
 
 
 class ExtensionError(ValueError):
-    """A module from a user's file or an installed package cannot be used; the message says where and why."""
+    """A module from a user's file or from an installed package cannot be used; the message says where and why."""
 
 
 @dataclass(frozen=True, eq=False)
 class Extension:
-    """A module from a user's file or an installed package."""
+    """A module from a user's file or from an installed package."""
 
     module: ModuleType
-    name: str  # the file by its given name, or the package
-    source: bytes | None = None  # the file's executed bytes; None for a package
-    version: str | None = None  # the package's version; None for a file
+    name: str  # the name by which the file was given, or the name of the package
+    source: bytes | None = None  # the bytes of the file that were executed; None for a package
+    version: str | None = None  # the version of the package; None for a file
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -48,11 +48,13 @@ def is_file(spec: str) -> bool:
 
 
 def require_outside(folder: Path, what: str, spec: str, again: str) -> None:
-    """Refuse to run a file that lies in a folder, or whose path in that folder's records is relative: a stranger may
-    have made the folder.
+    """Refuse to run a file that someone else may have put into a folder.
 
-    For the message, `what` is the record that names the file, such as "study", and `again` the action to repeat
-    afterwards.
+    A file is refused if it lies in the folder, or if its path in the folder's records is relative, because a stranger
+    may have made the folder.
+
+    For the message, `what` is the record that names the file, such as "study". `again` is what the user should repeat
+    after moving the file.
 
     Raises:
         ValueError: the file lies in the folder, or its path is relative.
@@ -66,10 +68,10 @@ def require_outside(folder: Path, what: str, spec: str, again: str) -> None:
 
 
 def from_file(spec: str | os.PathLike[str]) -> Extension:
-    """The module in a file; the file is loaded again only when its content has changed.
+    """The module in a file; the file is executed again only if its content has changed.
 
     Raises:
-        ExtensionError: there is no such file, or the file fails; the message has the line.
+        ExtensionError: there is no such file, or the file fails; the message names the line.
     """
     return from_source(spec, _read(spec))
 
@@ -84,7 +86,7 @@ def digest(spec: str | os.PathLike[str]) -> str:
 
 
 def from_source(spec: str | os.PathLike[str], source: bytes) -> Extension:
-    """As `from_file`, from the given content of the file."""
+    """The module as `from_file` returns it, from the given content of the file."""
     path, name = Path(spec).resolve(), os.fspath(spec)
     known = _files.get(path)
     if known is None or known.source != source:
@@ -94,19 +96,25 @@ def from_source(spec: str | os.PathLike[str], source: bytes) -> Extension:
 
 
 def modules_of(package: str) -> Iterator[ModuleType]:
-    """The modules in a package's folder, sorted by name; a new file there is found without an entry elsewhere."""
+    """Yields the modules in a package's folder, sorted by name.
+
+    A new file in the folder is found; nothing else has to be edited.
+    """
     for info in pkgutil.iter_modules(import_module(package).__path__):
         yield import_module(f"{package}.{info.name}")
 
 
 class LeftOut(UserWarning):
-    """A module that a package announces cannot be used. `every`: Python shows the warning of every such module."""
+    """A module that a package announces cannot be used.
+
+    `every` means that Python shows the warning for every such module, not only for the first.
+    """
 
     every = True
 
 
 def announced(group: str, check: Callable[[Extension, Sequence[Extension]], object]) -> tuple[Extension, ...]:
-    """Every module that installed packages announce in a group; a module that fails is left out, with a warning."""
+    """All modules that installed packages announce in a group; a module that fails is left out, with a warning."""
     extensions: list[Extension] = []
     for point in entry_points(group=group):
         try:
@@ -123,7 +131,7 @@ def from_package(point: EntryPoint) -> Extension:
     """The module that an entry point names.
 
     Raises:
-        ExtensionError: it cannot be imported, or is no module.
+        ExtensionError: it cannot be imported, or it is no module.
     """
     package = point.dist.name if point.dist else "an installed package"
     announcement = f"{package} announces {point.value} as {point.group}"
@@ -150,12 +158,15 @@ def _sha256(source: bytes) -> str:
 
 
 def _executed(path: Path, name: str, source: bytes) -> ModuleType:
-    """The file as a module; no bytecode is written or read, so the source that was read is what runs."""
+    """Execute the file and return it as a module.
+
+    No bytecode is written or read, so that exactly the source that was read is run.
+    """
     called = PREFIX + path.stem
     spec = spec_from_file_location(called, path)
     assert spec is not None, "a file that ends in .py has a loader"
     module, before = module_from_spec(spec), sys.modules.get(called)
-    sys.modules[called] = module  # dataclasses look up their module here
+    sys.modules[called] = module  # dataclasses look up their module in this table
     try:
         exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
     except (Exception, SystemExit) as error:
@@ -168,13 +179,13 @@ def _executed(path: Path, name: str, source: bytes) -> ModuleType:
 
 
 def last_frame(error: BaseException, lies: Callable[[Path], bool]) -> traceback.FrameSummary | None:
-    """The innermost frame in the error's traceback with a file for which `lies` is true; None where there is none."""
+    """The innermost frame in the error's traceback with a file for which `lies` is true; None if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     return next((frame for frame in reversed(frames) if lies(Path(frame.filename))), None)
 
 
 def _where(error: BaseException, path: Path) -> str:
-    """The innermost line of the file in the error's traceback, as ", line 7, `...`"; empty where there is none."""
+    """The innermost line of the file in the error's traceback, as ", line 7, `...`"; empty if there is none."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f", line {error.lineno}"
     frame = last_frame(error, lambda file: file == path)

@@ -1,4 +1,6 @@
-"""Which federated method is the fastest on given data: exact numbers of rounds with tuned steps, and a lower bound."""
+"""Which federated method is the fastest on given data, by exact numbers of rounds with tuned steps, and a lower
+bound.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,37 +24,42 @@ from ntkfl.problem import Problem, Setup, finite_array
 
 LOCAL_STEPS = (1, 2, 5, 10, 20)
 MOST_ROUNDS = 100_000  # the largest number of rounds that is counted for one method
-FARTHEST, DENSE = 2**39, 1000  # the largest number of rounds by powers of a round's map; of rows of the map
-MOST_RUN = 1000  # the largest number of rounds run for a count, where tiles hold the Gram matrix
-LEAST_ROUNDS, FARTHER = 64, 2  # a count stops at FARTHER times the fewest rounds so far, but not before LEAST_ROUNDS
-SAMPLED = 1000  # about so many samples are used in a search that runs every setting round by round
-WHOLE, SOME = 150, 60  # with a whole matrix the search uses all samples if there are at most WHOLE, otherwise SOME
-VECTORS = {"scaffold": 4}  # vectors of the model's size to and from a client in a round; 2 for other methods
+# the largest number of rounds, and of rows of the map, for which powers of a round's map are used
+FARTHEST, DENSE = 2**39, 1000
+# the largest number of rounds that are run for a count if the Gram matrix is in tiles (stored in pieces)
+MOST_RUN = 1000
+# a count stops at FARTHER times the fewest rounds found so far, but not before LEAST_ROUNDS
+LEAST_ROUNDS, FARTHER = 64, 2
+SAMPLED = 1000  # number of samples, about, in a search that runs every setting round by round
+# With a whole matrix the search uses all samples if there are at most WHOLE, otherwise SOME samples.
+WHOLE, SOME = 150, 60
+# number of vectors of the model's size that go to and from a client in a round; 2 for the other methods
+VECTORS = {"scaffold": 4}
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """A method with the steps that need the fewest rounds at a number of local steps.
+    """A method with those steps that need the fewest rounds at a number of local steps.
 
     Args:
         label: the method's name in tables.
         method: the method's name, as `kernel_regime` takes it.
-        options: of the method, as `kernel_regime` takes them.
+        options: options of the method, as `kernel_regime` takes them.
         local_steps: K.
         eta_local: the clients' step.
-        rate: the spectral radius: the factor by which a round lowers the residual in the long run. Where H is singular,
-            only the part of the residual that can fall counts. None where that part is not known: for scaffold, feddyn
-            and cyclic where H is singular, and for all methods where the Gram matrix is in tiles.
+        rate: the spectral radius, the factor by which a round lowers the residual in the long run. If H is singular,
+            only the part of the residual that can fall counts. The rate is None if that part is not known: for
+            scaffold, feddyn and cyclic if H is singular, and for all methods if the Gram matrix is in tiles.
         rounds: number of rounds until the residual is eps times its value at outputs 0; None if more than 100,000 (with
             tiles 1000) are needed.
-        estimate: where `rounds` is None, the number of rounds by powers of a round's map, which may pass over a dip of
-            the residual; None where `rounds` is known, where the residual does not fall to eps within 5e11 rounds
-            (2^39), or where the Gram matrix is in tiles.
-        vectors: number of vectors of the model's size that a client receives and sends in `rounds` rounds; None where
+        estimate: if `rounds` is None, the number of rounds found by powers of a round's map, which may miss a short dip
+            of the residual below eps. It is None if `rounds` is known, if the residual does not fall to eps within 5e11
+            rounds (2^39), or if the Gram matrix is in tiles.
+        vectors: number of vectors of the model's size that a client receives and sends in `rounds` rounds; None if
             `rounds` is None.
         left: the residual after the budget of rounds, divided by the residual at the start; None without a budget.
-        left_error: the largest effect of tiles and rounding on `left`; None with a whole Gram matrix, or where no bound
-            is proved for these steps.
+        left_error: the largest effect of tiles and rounding on `left`; None with a whole Gram matrix, or if no bound is
+            proved for these steps.
     """
 
     label: str
@@ -70,18 +77,18 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Fastest:
-    """All methods at all numbers of local steps.
+    """The tuned steps of all methods at all numbers of local steps.
 
     Args:
         eps: the share of the first residual to which rounds are counted.
-        tuned: the tuned method for each method and number of local steps for which some step is stable; with tiles and
-            without a budget, settings whose rounds are not counted stand in the order of extrapolated rounds.
-        condition: a lower bound of the condition number that any client-local response can give H, from
-            `least_condition`.
-        floor: the rounds to eps that the best momentum needs at that condition for the worst labels; None where H is
-            singular. It does not bound the rounds for the labels at hand, which may be fewer.
+        tuned: the tuned steps for each method and number of local steps, unless no step is stable. With tiles and
+            without a budget, settings whose rounds are not counted are in the order of their extrapolated rounds.
+        condition: a lower bound of the condition number that any response of the clients, each on its own samples, can
+            give H; from `least_condition`.
+        floor: the number of rounds to eps that the best momentum needs at that condition for the worst labels; None if
+            H is singular. It does not bound the rounds for the given labels, which may be fewer.
         budget: the number of rounds for which the steps are tuned; None: they are tuned for the fewest rounds to eps.
-        tiles: the precision in which tiles of the Gram matrix are stored; None: the matrix is whole. In tiles the
+        tiles: the precision in which tiles of the Gram matrix are stored; None: the matrix is whole. With tiles the
             condition and the floor are not resolved, and `condition` is infinite.
     """
 
@@ -94,15 +101,17 @@ class Fastest:
 
     @property
     def best(self) -> tuple[Tuned, ...]:
-        """Each method's best setting, the fastest first; with a budget, the setting with the smallest residual
-        first."""
+        """The best setting of each method, the fastest first.
+
+        With a budget, the setting with the smallest residual is first.
+        """
         first: dict[str, Tuned] = {}
         for tuned in sorted(self.tuned, key=_order):
             first.setdefault(tuned.label, tuned)
         return tuple(first.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON takes it; infinite numbers as None."""
+        """All results, as JSON takes them; infinite numbers are None."""
         finite = self.condition if np.isfinite(self.condition) else None
         return asdict(self) | {"condition": finite, "best": [asdict(tuned) for tuned in self.best]}
 
@@ -122,39 +131,42 @@ def fastest(
 ) -> Fastest:
     """Tune the steps of every linear method at every number of local steps, and count its rounds exactly.
 
-    All methods train on full batches of all clients, on sums of squares, at infinite width from outputs 0. Steps are
-    chosen for the fewest rounds to eps from these labels, by Nelder and Mead's search from the best three of some fifty
-    settings. For fedavg, fedprox and fedavgm these settings are optimal in closed form for parts of the spectrum of H
-    P. Fedavg is never slower than at server rate 1, and fedprox and fedavgm are never slower than fedavg. No further
+    All methods train on full batches of all clients, on sums of squares, at infinite width and from outputs 0. Steps
+    are chosen for the fewest rounds to eps from these labels. The search is Nelder and Mead's, from the best three of
+    some fifty settings. For fedavg, fedprox and fedavgm these settings are optimal in closed form for parts of the
+    spectrum of H P.
+
+    Fedavg is never slower than at server rate 1, and fedprox and fedavgm are never slower than fedavg. No further
     optimum is promised. On random problems of up to 24 samples dense grids found steps with fewer rounds: at most 15%
-    and one round fewer for averaging and cyclic training, and a quarter fewer for scaffold. Feddyn's and momentum's
-    residual may dip below eps for a moment and rise again; for these two the grids sometimes found steps with less than
-    half the rounds. Where H is singular and part of the residual stays, the target is eps times the part that can fall.
+    and one round fewer for averaging and cyclic training, and a quarter fewer for scaffold. The residual of feddyn and
+    of momentum may dip below eps for a moment and rise again. For these two the grids sometimes found steps with less
+    than half the rounds. If H is singular and part of the residual stays, the target is eps times the part that can
+    fall.
 
     With more than 150 samples, a search that needs more than one decomposition uses 60 samples, the same share of each
-    client's; then some six settings near the best ones are tried on all samples for each number of local steps.
-    On all samples, rounds that are no functions of one symmetric matrix are compared in a Krylov space of 160 rounds.
+    client's samples. Then, for each number of local steps, some six settings near the best ones are tried on all
+    samples. There, rounds that are no functions of one symmetric matrix are compared in a Krylov space of 160 rounds.
     The rounds at the best steps are counted exactly, on all samples.
 
-    With `matrix_free` nothing is decomposed. Steps are searched for in the Krylov space of the labels, with some 40
-    products for each local step and each number of local steps; then each method's best setting is run, round by round,
-    for the numbers in its row of the table. In this search the clients' step is one of six shares of 1 / max_c |H_cc|,
-    and fedprox's mu one of three values. The rounds of scaffold, feddyn and cyclic are no functions of one symmetric
-    matrix, so every setting is run, on at most 1000 of the samples; then some ten settings near the best one are run on
-    all samples. While steps are compared, rounds to eps are extrapolated from 256 rounds; steps are refused if the
-    residual rises within the next 256 rounds. The table has no extrapolated number: where H is singular, or nearly, the
-    residual may stop falling later.
+    With `matrix_free` nothing is decomposed. Steps are searched for in the Krylov space of the labels. This takes some
+    40 products for each local step and each number of local steps. Then the best setting of each method is run, round
+    by round, for the numbers in its row of the table. In this search the clients' step is one of six shares of 1 /
+    max_c |H_cc|, and fedprox's mu one of three values. The rounds of scaffold, feddyn and cyclic are no functions of
+    one symmetric matrix. So every setting of these methods is run, on at most 1000 of the samples, and then some ten
+    settings near the best one are run on all samples. While steps are compared, rounds to eps are extrapolated from 256
+    rounds, and steps are refused if the residual rises within the next 256 rounds. The table has no extrapolated
+    number, because the residual may stop falling later if H is singular, or nearly so.
 
     Args:
         problem: data.
         gram: H, (n, n), or its kernel; default the kernel of infinite width.
         local_steps: the K to try; default (1, 2, 5, 10, 20).
-        eta_local: the clients' step. Default: searched for from .03 to 1.9 / max_c |H_cc|; at 2 / max_c |H_cc| a client
-            alone diverges. At K = 1, for a method with a server rate, it is 1 / max_c |H_cc|, since only the product of
-            the two steps counts.
+        eta_local: the clients' step. Default: it is searched for from .03 to 1.9 / max_c |H_cc|; at 2 / max_c |H_cc| a
+            client alone diverges. At K = 1, for a method with a server rate, it is 1 / max_c |H_cc|, since only the
+            product of the two steps matters.
         eps: the share of the residual that may be left; default 1e-06.
-        budget: a number of rounds: steps are tuned for the smallest residual after them, instead of the fewest rounds
-            to eps; default no budget.
+        budget: a number of rounds. If it is given, steps are tuned for the smallest residual after these rounds,
+            instead of the fewest rounds to eps; default no budget.
         progress: a function that is called with the label of each method when its search begins; default: none.
         methods: labels of the methods to compare, as in the table; default: all.
         refine: whether to search from the best three settings; if not, the best of some fifty settings is taken.
@@ -166,8 +178,8 @@ def fastest(
             diverges, with tiles; as `kernel_regime`.
 
     Source: docs/proofs/linear_methods.md#tuned-server-steps,
-    docs/proofs/linear_methods.md#bound-for-client-local-methods. The bound is for clients that train at the same
-    time; it does not hold for cyclic training.
+    docs/proofs/linear_methods.md#bound-for-client-local-methods. The bound is for clients that train at the same time;
+    it does not hold for cyclic training.
     """
     require_number("eps", eps, "lie between 0 and 1")
     if not local_steps or min(local_steps) < 1:
@@ -182,7 +194,7 @@ def fastest(
         raise ValueError(f"eta_local is {eta_local:g}; with tiles it must be below 2 / max_c |H_cc|, {2 / largest:.6g}")
     few = _few(base, gram)
     condition = np.inf if tiles is not None else least_condition(problem, base.gram)
-    # decompositions are shared by all regimes of the search
+    # all regimes of the search share decompositions
     for regime in {base, few}:
         if isinstance(regime.gram, HeldGram):
             vars(regime).update({"_spaces": {}} | shared_by_methods(regime.gram, regime._clients))
@@ -209,17 +221,19 @@ def fastest(
                 options = special.tuned.options | tunable.at
                 as_special = replace(special.tuned, label=label, method=tunable.method, options=options)
                 kept = [replace(special, tuned=as_special)]
-            product = steps == 1 and "server_rate" in tunable.names  # only the product server_rate * eta_local counts
+            product = steps == 1 and "server_rate" in tunable.names  # only the product server_rate * eta_local matters
             eta = 1 / largest if eta_local is None and product else eta_local
             search = Search(tunable, base, steps, 1 / largest, aim, eta, refine, budget)
-            costly = eta is None or "mu" in tunable.names or tunable.method in NO_MODES  # many decompositions
+            # these searches need many decompositions
+            costly = eta is None or "mu" in tunable.names or tunable.method in NO_MODES
             if few is not base and (run or (tiles is None and costly)):
                 unit = 1 / float(few.blocks.clients.values.max())
                 own = None if eta is None else eta * largest * unit
                 on_few = replace(search, base=few, unit=unit, eta_local=own)
                 on_few.run([])
                 search.follow(on_few)
-            if search.best is None and not (run and few is not base):  # perhaps no step found on few samples is stable
+            # if no step from few samples is stable here, all samples are searched
+            if search.best is None and not (run and few is not base):
                 search.run([(setting.tuned.eta_local, setting.tuned.options) for setting in kept + last])
             if search.best is not None:
                 tuned = _counted(label, search.regime(*search.best), search.best[1], eps, budget)
@@ -235,8 +249,9 @@ def fastest(
 def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
     """A lower bound of kappa(H P) over the symmetric positive P that are block-diagonal over the clients.
 
-    It is (M - nu) / ((M - 1) nu), where nu is the least eigenvalue of H_D^-1 H and M the number of clients, rounded up
-    to an even number. With two clients some P attains it. It is inf where H is singular up to rounding.
+    The bound is (M - nu) / ((M - 1) nu), where nu is the smallest eigenvalue of H_D^-1 H, and M is the number of
+    clients, rounded up to an even number. H_D holds the clients' own blocks of H and is 0 elsewhere. With two clients
+    some P attains the bound. The bound is infinite if H is singular up to rounding.
 
     Args:
         problem: data.
@@ -255,7 +270,10 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
 
 
 def _few(base: KernelRegime, gram: ArrayLike | Kernel | None) -> KernelRegime:
-    """The regime of the samples used in the search: all samples if they are few, or if a sample has several rows."""
+    """The regime of the samples used in the search.
+
+    All samples are used if they are few, or if a sample has several rows.
+    """
     problem, tiled = base.problem, isinstance(base.gram, HeldGram)
     if problem.n <= (SAMPLED if tiled else WHOLE) or problem.outputs > 1:
         return base
@@ -266,7 +284,9 @@ def _few(base: KernelRegime, gram: ArrayLike | Kernel | None) -> KernelRegime:
 
 
 def _rows(problem: Problem, count: int) -> np.ndarray:
-    """About `count` drawn samples: the same share of each client's samples, and at least one of each."""
+    """The rows of about `count` drawn samples: the same share of each client's samples, and at least one of each
+    client.
+    """
     rng, share = np.random.default_rng(0), count / problem.n
     chosen = [rng.permutation(owned)[: max(1, round(share * len(owned)))] for owned in problem.members]
     return np.sort(np.concatenate(chosen))
@@ -277,12 +297,14 @@ def _some(problem: Problem, rows: np.ndarray) -> Problem:
 
 
 def _rate(regime: LinearRegime) -> float | None:
-    """The spectral radius off the kernel of H; None where the spectrum does not show which part belongs to the
-    kernel."""
+    """The spectral radius for the part of the residual that is not in the null space of H.
+
+    It is None if the spectrum does not show which part belongs to the null space.
+    """
     stay = regime.unreachable.shape[1]
     if (eigenvalues := regime.response_eigenvalues) is None or regime.round.roots is None:
         return None if stay else regime.rate
-    by_size = eigenvalues[np.argsort(np.abs(eigenvalues))]  # H P has the eigenvalue 0 as often as H
+    by_size = eigenvalues[np.argsort(np.abs(eigenvalues))]  # H P has the eigenvalue 0 as often as H has it
     return float(np.abs(regime.round.roots(above_rounding(np.sort(by_size[stay:])))).max())
 
 
@@ -292,7 +314,7 @@ def _order(tuned: Tuned) -> tuple[float, float]:
 
 
 def _worst_rounds(condition: float, eps: float) -> int | None:
-    """The least t with q^t <= eps, for momentum's factor q = (sqrt kappa - 1)/(sqrt kappa + 1)."""
+    """The smallest t with q^t <= eps, for the factor q = (sqrt kappa - 1)/(sqrt kappa + 1) of momentum."""
     if not np.isfinite(condition):
         return None
     rate = (np.sqrt(condition) - 1) / (np.sqrt(condition) + 1)
@@ -301,10 +323,10 @@ def _worst_rounds(condition: float, eps: float) -> int | None:
 
 @dataclass(frozen=True)
 class _Ranked:
-    """A setting, and the number of rounds by which it is compared where its rounds are not counted."""
+    """A setting, and the number of rounds by which it is compared if its rounds are not counted."""
 
     tuned: Tuned
-    about: float  # with tiles: extrapolated rounds, which no result claims, as the residual may never fall so far
+    about: float  # with tiles: extrapolated rounds; no result states them, as the residual may never fall so far
 
     def order(self) -> tuple[float, float, float]:
         return *_order(self.tuned), self.about
@@ -319,7 +341,7 @@ def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: flo
     if about < 0.9 * most:
         with suppress(ValueError):  # the residual never falls so far, or needs too many rounds
             rounds = regime.rounds_to(eps, at_most=most)
-    if rounds is None and not tiled:  # powers of the round's map may pass over a dip of the residual
+    if rounds is None and not tiled:  # powers of the round's map may miss a short dip of the residual
         stays = float(np.linalg.norm(regime.unreachable.T @ regime._labels))
         reached = stays <= eps * float(np.linalg.norm(regime._labels))
         about = rounds_between(regime, eps, FARTHEST, small=DENSE) if reached else np.inf
@@ -335,13 +357,15 @@ def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: flo
 
 
 def _left(regime: LinearRegime, budget: int) -> tuple[float, float | None]:
-    """The residual after the budget divided by the residual at the start, and a bound of this share's error, or
-    None."""
+    """The residual after the budget divided by the residual at the start, and a bound of the error of this share.
+
+    The bound is None if none is proved.
+    """
     start = float(np.linalg.norm(regime._labels))
     if not start:
         return 0.0, None
     if isinstance(regime, MatrixFreeRegime):
-        with suppress(ValueError):  # no bound is proved
+        with suppress(ValueError):  # an error means that no bound is proved
             run = regime._bounded(np.array([budget]))[0]
             return float(np.linalg.norm(run.residual)) / start, run.norm_error / start
     return float(np.linalg.norm(regime.residual(budget))) / start, None

@@ -1,5 +1,7 @@
-"""The ranking of tuned methods on a network of finite width: each method trains the network, and its rounds are
-counted."""
+"""The ranking of tuned methods on a network of finite width.
+
+Each method trains the network, and the rounds that it needs are counted.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,24 +20,24 @@ from ntkfl.memory import require
 from ntkfl.messages import require_size
 from ntkfl.problem import Problem, Setup, Weights
 
-PATIENCE = 3  # training ends after this many times the predicted rounds
-DIVERGED = 1e6  # training ends where the residual exceeds this many times the first one
+PATIENCE = 3  # training ends after this many times the predicted number of rounds
+DIVERGED = 1e6  # training ends if the residual exceeds this many times the first residual
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A tuned method on one network.
+    """The result of a tuned method on one network.
 
     Args:
         label: the method's name, as in `Tuned`.
-        predicted: number of rounds at infinite width until the residual is eps times the network's first residual.
-        linearised: this number in the kernel regime of the network's H(0); None where the residual never falls so far.
-        trained: this number for the trained network; None where 3 `predicted` rounds do not suffice, or training
+        predicted: the number of rounds at infinite width until the residual is eps times the network's first residual.
+        linearised: the same number in the kernel regime of the network's H(0); None if the residual never falls so far.
+        trained: the same number for the trained network; None if 3 `predicted` rounds do not suffice, or if training
             diverges.
-        ran: number of rounds of the training.
-        left: share of the network's first residual that was left at the end.
-        off: max_t |y_m(t) - y_inf(t)| / |r(0)| over the rounds that were run, or over the rounds before training
-            diverged.
+        ran: the number of rounds of the training.
+        left: the share of the network's first residual that was left at the end.
+        off: max_t |y_m(t) - y_inf(t)| / |r(0)|, the largest distance of the network's outputs y_m from the outputs at
+            infinite width, y_inf. The rounds t are those that were run, or those before training diverged.
     """
 
     label: str
@@ -54,7 +56,7 @@ def train_fastest(
     seed: int = 0,
     progress: Callable[[str], None] = lambda label: None,
 ) -> tuple[Trained, ...]:
-    """Train a two-layer network under the best tuned entry of each method, and count its rounds.
+    """Train a two-layer network with the best tuned steps of each method, and count the rounds.
 
     All methods start from the same network, and predictions start from its outputs. Methods that are not predicted to
     reach eps are left out; the others come in the order of `fastest.best`.
@@ -62,10 +64,10 @@ def train_fastest(
     Args:
         problem: the data on which the methods were compared.
         fastest: the result of `fastest`.
-        width: hidden neurons.
+        width: number of hidden neurons.
         seed: the seed of the network; default 0.
-        progress: a function that is called with a text, method and predicted rounds, when a training begins; default
-            None.
+        progress: a function that is called when a training begins, with a text that names the method and the predicted
+            number of rounds; default None.
 
     Raises:
         ValueError: a width below 1; labels of several outputs, which the network does not have; as `kernel_regime`.
@@ -91,8 +93,9 @@ def train_fastest(
 
 
 def partings(rows: Sequence[Trained]) -> tuple[tuple[Trained, Trained], ...]:
-    """Pairs of methods whose order training reverses: the pair's first is predicted to need fewer rounds, but needs
-    more.
+    """Pairs of methods whose order is reversed by training.
+
+    The first method of a pair is predicted to need fewer rounds than the second, but needs more.
 
     Args:
         rows: the prediction and the training of each method.
@@ -116,9 +119,12 @@ def _rounds(regime: LinearRegime, eps: float, start: np.ndarray) -> int | None:
 def _trained(
     problem: Problem, weights: Weights, tuned: Tuned, regime: LinearRegime, most: int, eps: float
 ) -> tuple[int | None, float, int, float]:
-    """The network's rounds to eps, the network's distance from the regime, the number of rounds run, the residual
-    left."""
-    from ntkfl.training.methods import build  # torch is slow to load
+    """Four numbers of a training run.
+
+    They are the network's rounds to eps (None if eps is not reached), the network's distance from the regime, the
+    number of rounds that were run, and the residual that is left.
+    """
+    from ntkfl.training.methods import build  # imported here because torch loads slowly
     from ntkfl.training.objectives import HalfSquares
     from ntkfl.training.wide_training import wide_federation
 

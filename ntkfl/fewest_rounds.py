@@ -19,22 +19,27 @@ from ntkfl.limit.rounds_between import NEVER, falls_on
 from ntkfl.problem import Setup
 
 Options = dict[str, Any]
-Setting = tuple[float, Options]  # eta_local and the method's options
+Setting = tuple[float, Options]  # a client step eta_local, and the method's options
 
-SHARES = (1.9, 1.4, 1.0, 0.55, 0.3, 0.1)  # starting local steps, as multiples of 1 / max_c |H_cc|
+SHARES = (1.9, 1.4, 1.0, 0.55, 0.3, 0.1)  # client steps to start from, as multiples of 1 / max_c |H_cc|
 LOWEST = 0.03  # the smallest such multiple that is tried
-RATES = 2.0 ** np.arange(-2, 6)  # server rates to start from, where no formula gives a rate
-PULLS = 4.0 ** np.arange(-3, 4)  # starting alpha and mu, in units of 1 / (K eta_local)
-QUARTERS = np.linspace(0, 1, 5)  # quantiles: closed forms give the best steps for the eigenvalues above each quantile
-WIDTH, CLOSE, CLOSER = 0.3, 2e-2, 1e-3  # the search's first step; its last step with several numbers, with one number
-TRIES = 40  # settings to try for each number that varies
-APART, BEGINNINGS = 0.5, 3  # two starts of the search differ by at least APART in some number; number of starts
-FEW, HALVED = 6, 8  # after a search on fewer samples: settings to try for each number; server steps to try
-LOOKED = 256  # rounds that are run with a setting where no formula predicts the rounds; later rounds are extrapolated
-PULLING = "alpha", "mu"  # options in units of 1 / (K eta_local)
+RATES = 2.0 ** np.arange(-2, 6)  # server rates to start from, if no formula gives a rate
+PULLS = 4.0 ** np.arange(-3, 4)  # alpha of feddyn and mu of fedprox to start from, in units of 1 / (K eta_local)
+# quantiles of the eigenvalues; for the eigenvalues above each quantile, closed forms give the best steps
+QUARTERS = np.linspace(0, 1, 5)
+# first step of the search; its last step if several numbers vary; its last step if one number varies
+WIDTH, CLOSE, CLOSER = 0.3, 2e-2, 1e-3
+TRIES = 40  # number of settings to try, for each number that varies
+# two starts of the search differ by at least APART in some number; BEGINNINGS is the number of starts
+APART, BEGINNINGS = 0.5, 3
+# After a search on fewer samples: the number of settings to try for each number, and the number of server steps to try.
+FEW, HALVED = 6, 8
+# number of rounds that are run with a setting if no formula predicts the rounds; later rounds are extrapolated
+LOOKED = 256
+PULLING = "alpha", "mu"  # options that are given in units of 1 / (K eta_local)
 NO_MODES = "scaffold", "feddyn", "cyclic"  # methods whose rounds are no functions of one symmetric matrix
-# A scale for each number, on which equal steps have about equal effects: the map to the scale, the inverse map, and the
-# bounds.
+# For each number, a scale on which equal steps have about equal effects: the map to the scale, the inverse map, and the
+# bounds on the scale.
 SCALES: dict[str, tuple[Callable, Callable, float, float]] = {
     "eta_local": (np.log, np.exp, np.log(LOWEST), np.log(SHARES[0])),
     "server_rate": (np.log, np.exp, -10.0, 10.0),
@@ -46,35 +51,37 @@ SCALES: dict[str, tuple[Callable, Callable, float, float]] = {
 
 @dataclass(frozen=True)
 class Tunable:
-    """A method and the names of its tuned options."""
+    """A method, with the options that are tuned."""
 
     method: str
-    names: tuple[str, ...]  # names of the tuned options
-    starts: Callable[[KernelRegime], Iterator[Options]]  # starting options of the search, for a regime
-    special: str | None = None  # the label of the method that this method equals with the options `at`
+    names: tuple[str, ...]  # names of the options that are tuned
+    starts: Callable[[KernelRegime], Iterator[Options]]  # gives the options from which the search starts, for a regime
+    special: str | None = None  # the label of a method that is the special case of this method with the options `at`
     at: Options = field(default_factory=dict)
 
 
 @dataclass(eq=False)
 class Search:
-    """The settings of a method that need the fewest rounds at this number of local steps."""
+    """The search for the settings of a method that need the fewest rounds, at one number of local steps."""
 
     tunable: Tunable  # the method
     base: KernelRegime  # the data, at any steps
     steps: int  # K
     unit: float  # 1 / max_c |H_cc|
-    aim: Callable[[LinearRegime, float], float]  # the number that the search minimises
+    # the number that the search minimises, from a regime and the smallest such number so far
+    aim: Callable[[LinearRegime, float], float]
     eta_local: float | None = None  # None: eta_local is tuned too
-    refine: bool = True  # whether to search on from the best starts
-    rounds: int | None = None  # minimise the residual after so many rounds; None: minimise the number of rounds
+    refine: bool = True  # whether the search goes on from the best starts
+    # if given, the residual after so many rounds is minimised; None: the number of rounds is minimised
+    rounds: int | None = None
     least: float = NEVER
     best: Setting | None = None
 
     def run(self, known: list[Setting]) -> None:
         """Search from the best of all starts and of the `known` settings.
 
-        Without a matrix each client step and each pull costs a Krylov space of its own. So without a matrix the search
-        takes client steps and pulls from the starts only, and varies the server's numbers.
+        Without a matrix each client step, and each alpha or mu, costs a Krylov space of its own. So without a matrix
+        the search takes these from the starts only, and varies the server's numbers.
         """
         if self.eta_local is None and isinstance(self.base.gram, HeldGram) and self.tunable.method not in NO_MODES:
             for eta in [share * self.unit for share in SHARES]:
@@ -96,8 +103,10 @@ class Search:
                 break
 
     def follow(self, sample: Search) -> None:
-        """Search from the best setting of `sample`, a search on fewer samples; the server step is first halved until it
-        is stable on these samples."""
+        """Search from the best setting of `sample`, which is a search on fewer samples.
+
+        The server step of this setting is first halved until it is stable on the samples of this search.
+        """
         if sample.best is None:
             return
         options, smaller = sample.best[1], [{"server_rate": -1, "alpha": 1}.get(name, 0) for name in self._names]
@@ -110,8 +119,10 @@ class Search:
                 return
 
     def value(self, eta: float, options: Options) -> float:
-        """The number to minimise at a setting; NEVER where the steps are unstable. Only a new smallest number is tested
-        for stability."""
+        """The number to minimise at a setting; NEVER if the steps are unstable.
+
+        Stability is tested only if the number is smaller than all before.
+        """
         interruption.check()
         regime = self.regime(eta, options)
         run = isinstance(self.base.gram, HeldGram) and self.tunable.method in NO_MODES
@@ -148,13 +159,13 @@ class Search:
         return np.array([SCALES[name][2:] for name in self._names])
 
     def _numbers(self, eta: float, options: Options) -> np.ndarray:
-        """The setting as numbers on the `SCALES`, within their bounds."""
+        """The numbers of a setting on their `SCALES`, within the bounds."""
         own = {"eta_local": eta / self.unit} | options
         scaled = {name: own[name] * eta * self.steps if name in PULLING else own[name] for name in self._names}
         return np.array([np.clip(SCALES[name][0](value), *SCALES[name][2:]) for name, value in scaled.items()])
 
     def _setting(self, numbers: np.ndarray, options: Options) -> Setting:
-        """The inverse of `_numbers`; options that are not tuned stay."""
+        """The setting of some numbers, as the inverse of `_numbers`; options that are not tuned stay as they are."""
         own = {name: float(SCALES[name][1](z)) for name, z in zip(self._names, numbers, strict=True)}
         eta = self.unit * own.pop("eta_local") if self.eta_local is None else self.eta_local
         return eta, options | {n: v / (eta * self.steps) if n in PULLING else v for n, v in own.items()}
@@ -180,14 +191,17 @@ class Search:
 
 
 def above_rounding(eigenvalues: np.ndarray) -> np.ndarray:
-    """The eigenvalues, ascending, of a positive semi-definite matrix, without those that may be nonzero by rounding
-    alone."""
+    """The eigenvalues, ascending, of a positive semi-definite matrix, without those that may be nonzero only by
+    rounding.
+    """
     return eigenvalues[eigenvalues > len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]]
 
 
 def _spectra(at: KernelRegime, method: str, **options: Any) -> Iterator[tuple[float, float]]:
-    """Quartiles of the eigenvalues of H P, with P the clients' response at server rate 1; each with the largest
-    eigenvalue."""
+    """Yields quartiles of the eigenvalues of H P, each with the largest eigenvalue.
+
+    P is the clients' response at server rate 1.
+    """
     regime = of_method(at, method, {"server_rate": 1.0, **options})
     response = regime.round.response
     if isinstance(regime, MatrixFreeRegime):

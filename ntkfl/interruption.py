@@ -2,11 +2,11 @@
 
 Python raises a KeyboardInterrupt once, wherever the program is. In a callback of C code, such as JAX's callback in the
 garbage collector, the exception is printed and lost. In an import of native code the exception aborts the process.
-After `install` the signal is remembered: nothing is raised during an import, and a lost exception is raised again by a
+After `install` the signal is remembered. Nothing is raised during an import. A lost exception is raised again by a
 thread that looks ten times a second, and by the next `check` of a loop. A program that does not call `install`, such as
 a notebook, sees no difference.
 
-Only the standard library is imported here: the handlers stand before the command line is imported.
+Only the standard library is imported here, because the signals are handled before the command line is imported.
 """
 
 import atexit
@@ -23,21 +23,23 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-KNOCK = signal.SIGURG  # wakes the main thread; a process without a handler ignores it
+KNOCK = signal.SIGURG  # a signal that wakes the main thread; a process without a handler ignores it
 SECONDS_BETWEEN_KNOCKS = 0.1
-SECONDS_OF_ONE = 0.5  # seconds within which two signals are one interrupt: `timeout` and some shells send two
-SECONDS_UNSAID = 1.0  # seconds after which a program that has not stopped says that it is stopping
+# Two signals within so many seconds are one interrupt, since `timeout` and some shells send two signals.
+SECONDS_OF_ONE = 0.5
+SECONDS_UNSAID = 1.0  # a program that has not stopped after so many seconds says that it is stopping
 IMPORT = "<frozen importlib._bootstrap>"
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt; code that catches it and goes on calls `taken`."""
+    """An interrupt; code that catches it and then goes on must call `taken`."""
 
 
 class Interruption:
-    """The signals that came, and the state of their exception, which is lost if it was freed before `taken` was called.
+    """The signals that came, and the state of the exception that they raised.
 
-    `came`: the first signal. `held`: whether interrupts must wait; at first they wait until a block is `released`.
+    The exception is lost if it was freed before `taken` was called. `came` is the first signal. `held` says whether
+    interrupts must wait; at first they wait until a block is `released`.
     """
 
     def __init__(self, *signals: signal.Signals) -> None:
@@ -46,17 +48,17 @@ class Interruption:
         self.held = True
         self.instead: Callable[[], None] | None = None
         self.pending = False
-        self.announced = False  # whether a line has said that the program is stopping
+        self.announced = False  # whether the program has printed that it is stopping
         self._raised: Callable[[], Interrupted | None] = lambda: None
 
     def listen(self) -> None:
-        """Handle the signals from here on, except those that the process ignores (as a background job does)."""
+        """Handle the signals from here on, except those that the process ignores, as a background job does."""
         self.signals = tuple(number for number in self.signals if signal.getsignal(number) is not signal.SIG_IGN)
         for number in (*self.signals, KNOCK):
             signal.signal(number, self._handle)
 
     def arrived(self, number: signal.Signals) -> None:
-        """A signal is to be delivered."""
+        """Note that a signal came, which is to be delivered."""
         self.came = self.came or number
         self.pending = True
 
@@ -76,7 +78,7 @@ class Interruption:
         try:
             raise raised
         finally:
-            del raised  # else the traceback keeps the exception alive, and the exception never counts as lost
+            del raised  # otherwise the traceback keeps the exception alive, and the exception never counts as lost
 
     @property
     def lost(self) -> bool:
@@ -94,19 +96,18 @@ _installed = Interruption()  # no signals until `install` is called
 
 
 def install(own: Interruption | None = None) -> None:
-    """Handle SIGINT and SIGTERM from here on; a second signal ends the process at once. Only the main thread may call
-    this function.
+    """Handle SIGINT and SIGTERM from here on; a second signal ends the process at once.
 
-    An interrupt is raised only within a block that is `released`: before and after a command there is nothing to stop.
-
-    With `own`, this object handles its own signals instead, and no thread is started.
+    Only the main thread may call this function. An interrupt is raised only within a block that is `released`, since
+    before and after a command there is nothing to stop. With `own`, that object handles its own signals instead, and no
+    thread is started.
     """
     global _installed
     _installed = own or Interruption(*SIGNALS)
     _installed.listen()
     print_unraisable = sys.unraisablehook
 
-    def unraisable(lost: Any) -> None:  # an Interrupted is raised again, and need not be printed
+    def unraisable(lost: Any) -> None:  # an Interrupted is raised again, so that it need not be printed
         if not isinstance(lost.exc_value, Interrupted):
             print_unraisable(lost)
 
@@ -116,12 +117,14 @@ def install(own: Interruption | None = None) -> None:
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         threading.Thread(target=_listen, args=(_installed, reading), daemon=True).start()
-        for number in _installed.signals:  # at the very end: a later signal must not change the status
+        for number in _installed.signals:  # at the very end of the program, a signal must not change its exit status
             atexit.register(signal.signal, number, signal.SIG_IGN)
 
 
 def check() -> None:
-    """For loops: raise the interrupt that has come and was lost. In other threads than the main one it does nothing.
+    """Raise the interrupt that has come and was lost; loops call this function.
+
+    In other threads than the main thread it does nothing.
 
     Raises:
         Interrupted: there was an interrupt.
@@ -131,8 +134,10 @@ def check() -> None:
 
 
 def first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The least integer at which a condition holds, by bisection; the condition must fail at `low`, and hold from that
-    integer to `high`."""
+    """The smallest integer at which a condition holds, by bisection.
+
+    The condition must fail at `low`, and hold from the returned integer up to `high`.
+    """
     while high - low > 1:
         check()
         middle = (low + high) // 2
@@ -146,13 +151,13 @@ def pending() -> bool:
 
 
 def taken() -> None:
-    """Call this after catching a KeyboardInterrupt: it is not raised again."""
+    """Note that the program has caught a KeyboardInterrupt, so that it is not raised again."""
     _installed.pending = False
 
 
 @contextmanager
 def held() -> Iterator[None]:
-    """A block in which an interrupt waits; it is raised at the end."""
+    """A block in which an interrupt waits; it is raised at the end of the block."""
     with _holding(True):
         yield
     check()
@@ -201,7 +206,7 @@ def instead(act: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def blocked() -> Iterator[None]:
-    """A block in which SIGINT and SIGTERM wait; processes started in it never receive them."""
+    """A block in which SIGINT and SIGTERM wait; processes that are started in it never receive them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -210,7 +215,7 @@ def blocked() -> Iterator[None]:
 
 
 def end_with(other_end: int) -> None:
-    """End this process when the other end of this pipe or socket is closed, since nobody receives its results any more.
+    """End this process when the other end of this pipe or socket is closed, since then nobody receives its results.
 
     If this process leads a group of processes, the group ends with it.
     """
@@ -227,18 +232,21 @@ def end_with(other_end: int) -> None:
 
 
 def ending() -> None:
-    """Suppress the message that the program is stopping; called once the program has said why it ends."""
+    """Suppress the message that the program is stopping.
+
+    It is called when the program has said why it ends.
+    """
     _installed.announced = True
     taken()
 
 
 def status() -> int:
-    """The exit status of a program that was interrupted: 130, or 143 by SIGTERM."""
+    """The exit status of an interrupted program: 143 if SIGTERM interrupted it, otherwise 130."""
     return 128 + (_installed.came or signal.SIGINT)
 
 
 def name() -> str:
-    """The signal's name for a message."""
+    """The name of the signal, for a message."""
     return "Ctrl-C" if status() == 128 + signal.SIGINT else "SIGTERM"
 
 
@@ -252,7 +260,10 @@ def _importing(frame: FrameType | None) -> bool:
 
 
 def _listen(heard: Interruption, pipe: int) -> None:
-    """The listening thread: it hears signals even while the main thread runs C code, and renews lost interrupts."""
+    """The work of the listening thread.
+
+    It hears signals even while the main thread runs C code, and raises lost interrupts again.
+    """
     main, first = threading.main_thread().ident, 0.0
     assert main is not None
     while True:
@@ -272,5 +283,5 @@ def _listen(heard: Interruption, pipe: int) -> None:
 
 
 def _say(text: str) -> None:
-    with suppress(OSError):  # the error stream is closed
+    with suppress(OSError):  # an error means that the error stream is closed
         os.write(2, f"{text}\n".encode())

@@ -38,13 +38,15 @@ __all__ = ["CurvePoint", "LimitCurves", "limit_curves", "several_limit_curves"]
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """A round's residual and accuracies. If the error bound leaves a sample's class open, the accuracy's interval
-    covers both cases.
+    """A round's residual and accuracies.
+
+    If the error bound leaves it open whether a sample is classified correctly, the accuracy's interval covers both
+    cases.
 
     Args:
-        round: t.
-        residual: |r(t)| over |y|.
-        train: share of training samples that are classified correctly; None where labels are no classes.
+        round: the round t.
+        residual: |r(t)| divided by |y|.
+        train: share of training samples that are classified correctly; None if the labels are no classes.
         test: share of test samples that are classified correctly; None without test samples.
         bounded: whether the errors are bounded; otherwise they are infinite.
     """
@@ -56,7 +58,7 @@ class CurvePoint:
     bounded: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Values and errors by name, for JSON; an unknown error is None."""
+        """Values and errors by name, for JSON; an error without a bound is None."""
         entries: dict[str, Any] = {"round": self.round}
         for name in ("residual", "train", "test"):
             estimate = getattr(self, name)
@@ -67,19 +69,19 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class LimitCurves:
-    """A method's rounds on a data set at infinite width.
+    """The learning curves of a method on a data set at infinite width.
 
     Args:
         data: the name of the problem.
         method: the method's name.
         options: the options of the method.
-        samples: n.
-        clients: N.
-        local_steps: K; a list, one number a round, where it changes.
-        eta_local: the clients' step on the sum of their losses; a list, one number a round, where it changes.
-        eta_global: the server's steps by round; None: the server_rate of the options.
+        samples: n, the number of samples.
+        clients: N, the number of clients.
+        local_steps: K, or a list with K for each round if it changes.
+        eta_local: the clients' step on the sum of their losses, or a list with the step for each round if it changes.
+        eta_global: the server's step for each round; None if it is the server_rate of the options.
         tiles: the precision of the stored Gram matrix.
-        participation: share of the clients in a round; below 1 the curves are of the mean over draws.
+        participation: share of the clients in a round; if it is below 1, the curves are those of the mean over draws.
         points: the rounds that are reported.
     """
 
@@ -119,26 +121,27 @@ def limit_curves(
     keep: Path | None = None,
     progress: Progress | None = None,
 ) -> LimitCurves:
-    """Residual, training and test accuracy of the infinitely wide network, at these rounds, from outputs 0.
+    """Residual, training accuracy and test accuracy of the infinitely wide network at these rounds, from outputs 0.
 
-    Plain averaging takes few products for many rounds; every other method runs round by round. A run that was killed
-    continues from the file `keep`. Errors are bounded where `residual_estimate` has a bound.
+    Many rounds of plain averaging take few products; every other method is run round by round. A run that was killed
+    continues from the file `keep`. The errors are bounded if `residual_estimate` has a bound for the method and its
+    steps.
 
     Args:
         problem: data; there are accuracies only for labels that are one-hot (n, C), or +-1 (n,).
         rounds: the rounds to report.
         gram: a kernel (x, z) -> (p, n). Default: `ntkfl.gram.infinite`.
         method: as in `ntkfl.kernel_regime`; default: fl-ntk.
-        options: of the method, as in training; default the method's own.
+        options: options of the method, as in training; default the method's own.
         local_steps: K, or a schedule by round, whose last value holds for all later rounds; default 5.
-        eta_local: step on the sum of a client's losses, or a schedule; None: 1 / max_c |H_cc|, half of the step at
-            which a client alone diverges.
-        eta_global: a schedule of the server's step, in place of the options' server_rate; default none.
-        client_steps: K_c of each client, (N,), in place of `local_steps`.
-        participation: share of the clients that a round draws; the curves are then of the mean of outputs over all
-            draws. A share below 1 is for methods whose server takes only the clients' mean displacement; default 1.
+        eta_local: step on the sum of a client's losses, or a schedule of it; None: 1 / max_c |H_cc|, which is half of
+            the step at which a client alone diverges.
+        eta_global: a schedule of the server's step, in place of the server_rate in the options; default none.
+        client_steps: K_c of each client, (N,), in place of `local_steps`; default none.
+        participation: share of the clients that a round draws; default 1. If it is below 1, the curves are those of the
+            mean of the outputs over all draws, and the method's server must use only the clients' mean displacement.
         tiles: True, "float64" or "float32".
-        memmap: a file of the tiles, as in `ntkfl.kernel_regime`; default memory.
+        memmap: a file for the tiles, as in `ntkfl.kernel_regime`; by default they are in memory.
         cluster: the cluster whose workers hold the tiles, as in `ntkfl.kernel_regime`; default this machine.
         device: the device of torch that holds the tiles, as in `ntkfl.kernel_regime`; default none.
         keep: a file for the state of the run, from which a later call continues; default no file.
@@ -149,7 +152,7 @@ def limit_curves(
         ValueError: as `ntkfl.kernel_regime`; rounds that are no numbers of rounds; a `keep` of another run, or in a
             folder that does not exist; a participation outside (0, 1], or below 1 with a method whose mean over the
             draws has no such curve; two places for the tiles.
-        ClusterStopped: as `ntkfl.kernel_regime`; `keep` has the rounds that were done.
+        ClusterStopped: as `ntkfl.kernel_regime`; the file `keep` then has the rounds that were done.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
     """
@@ -191,12 +194,12 @@ def several_limit_curves(
     keep: Path | None = None,
     progress: Progress | None = None,
 ) -> list[LimitCurves]:
-    """`limit_curves` of several methods; the Gram matrix is read once for the products of all of them.
+    """`limit_curves` of several methods, for which the Gram matrix is read only once for each product.
 
     Args:
         problem: as in `limit_curves`.
         rounds: as in `limit_curves`, the same for every method.
-        methods: name and options of each; a name may occur twice.
+        methods: name and options of each method; a name may occur twice.
         gram: as in `limit_curves`.
         local_steps: as in `limit_curves`; default 5.
         eta_local: as in `limit_curves`.
@@ -207,8 +210,8 @@ def several_limit_curves(
         memmap: as in `limit_curves`.
         cluster: as in `limit_curves`.
         device: as in `limit_curves`.
-        keep: as in `limit_curves`; with several methods the k-th has its own file, NAME-k.npz for NAME.npz.
-        progress: as in `limit_curves`, with numbers for all methods together; default None.
+        keep: as in `limit_curves`; with several methods the k-th method has a file of its own, NAME-k.npz for NAME.npz.
+        progress: as in `limit_curves`, with the numbers of all methods together; default None.
 
     Raises:
         ValueError: as `limit_curves`; no method.
@@ -259,7 +262,7 @@ def several_limit_curves(
         )
         identity += "".join(f" {name} {by_round}" for name, by_round in schedules.items())
         runs.append(KeptRun(regime, t, regime._labels, file=own, identity=identity, progress=partial(tell, number)))
-    for run in runs:  # every method is checked before anything is computed for any of them
+    for run in runs:  # every method is checked before anything is computed for any method
         run.recall()
     for regime, run in zip(regimes, runs, strict=True):
         _require_falling(regime)
@@ -286,14 +289,14 @@ def several_limit_curves(
 
 
 def kept_files(keep: Path | None, methods: int) -> list[Path]:
-    """The file of each method's run, for a number of methods; none without `keep`."""
+    """The file of the run of each method; the list is empty without `keep`."""
     if keep is None or methods == 1:
         return [] if keep is None else [keep]
     return [keep.with_stem(f"{keep.stem}-{number + 1}") for number in range(methods)]
 
 
 def _steps(eta_global: Sequence[float] | None, **numbers: Any) -> tuple[Setup, dict[str, Any]]:
-    """A `Setup` of the constant steps, and the schedules of the other steps by name."""
+    """A `Setup` with the constant steps, and the schedules of the other steps by name."""
     fixed = {name: value for name, value in numbers.items() if isinstance(value, Real)}
     setup, schedules = Setup(**cast(Any, fixed)), {**numbers, "eta_global": eta_global}
     by_round = {name: value for name, value in schedules.items() if name not in fixed and value is not None}
@@ -328,7 +331,7 @@ def _require_falling(regime: MatrixFreeRegime) -> None:
 
 
 def _tested(regime: MatrixFreeRegime, run: list[BoundedRound]) -> list[Estimate | None]:
-    """The test accuracy of each round; the kernel with the test samples is computed once."""
+    """The test accuracy in each round; the kernel between test samples and samples is computed once for all rounds."""
     problem = regime.problem
     if problem.x_test is None:
         return [None] * len(run)
@@ -346,7 +349,8 @@ def _points(
     for now, state, test in zip(t.tolist(), run, tests, strict=True):
         bounded = bool(np.isfinite(state.norm_error))
         length = float(np.linalg.norm(state.residual))
-        off = state.norm_error + (y.size + 8) * UNIT * length if bounded else np.inf  # rounding of norm and quotient
+        # rounding of the norm and of the quotient
+        off = state.norm_error + (y.size + 8) * UNIT * length if bounded else np.inf
         yield CurvePoint(
             now,
             Estimate(length / size, off / size, "errors of tiles carried along"),
@@ -359,9 +363,11 @@ def _points(
 def accuracy(
     outputs: Float[np.ndarray, "n C"], labels: Float[np.ndarray, "n C"], error: Float[np.ndarray, " n"]
 ) -> Estimate | None:
-    """The share of samples whose largest output, or sign, is the label's; None where labels are no classes.
+    """The share of samples that are classified correctly; None if the labels are no classes.
 
-    Labels are one-hot, or one column of +-1. Where an output's error is not known, the share's error is infinite.
+    A sample is classified correctly if its largest output is that of its class, or if its only output has the sign of
+    its label. Labels are one-hot, or one column of +-1. If an output's error is not known, the error of the share is
+    infinite.
     """
     if labels.shape[1] == 1:
         if not np.isin(labels, (-1.0, 1.0)).all():

@@ -1,4 +1,4 @@
-"""Memory is checked before the work starts: work that needs more than this process can still take is refused."""
+"""Memory is checked before work starts, and work that needs more than this process can still take is refused."""
 
 import os
 import resource
@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-NEGLIGIBLE = 2**25  # bytes that are free on every machine where this program starts, and need no check
+NEGLIGIBLE = 2**25  # so many bytes are free on every machine where this program starts, and need no check
 UNITS = "B", "kB", "MB", "GB", "TB", "PB", "EB"
 V1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
 V2 = "memory.max", "memory.current", "inactive_file"
@@ -19,14 +19,14 @@ class TooLittleMemory(ValueError, MemoryError):
 
 
 def require(what: str, needs: Callable[..., float], limit: float | None = None, hint: str = "", **sizes: int) -> None:
-    """Refuse work that does not fit.
+    """Refuse work that does not fit the memory.
 
-    `needs` gives the bytes for these sizes and grows with each of them; without a limit the memory that this process
-    can still take is the limit.
+    `needs` gives the number of bytes for these sizes; it must grow with each size. Without a limit, the limit is the
+    memory that this process can still take.
 
     Raises:
         TooLittleMemory: the work needs more than the limit. The message gives both numbers, and says for each size how
-            large it may be if the other sizes stay.
+            large it may be if the other sizes stay the same.
     """
     needed = needs(**sizes)
     limit = left_for(needed) if limit is None else limit
@@ -37,7 +37,10 @@ def require(what: str, needs: Callable[..., float], limit: float | None = None, 
 
 
 def would_fit(needs: Callable[..., float], limit: float, sizes: Mapping[str, int]) -> list[str]:
-    """A sentence that says for each size how large it may be if the other sizes stay; none where no size helps."""
+    """A sentence that says for each size how large it may be if the other sizes stay the same.
+
+    The list is empty if no smaller size fits.
+    """
 
     def fit(name: str) -> int:
         return largest(lambda size: needs(**{**sizes, name: size}), sizes[name], limit)
@@ -47,9 +50,9 @@ def would_fit(needs: Callable[..., float], limit: float, sizes: Mapping[str, int
 
 
 def largest(needs: Callable[[int], float], below: int, limit: float) -> int:
-    """The largest size below `below` that needs no more than the limit; 0 where none does.
+    """The largest size below `below` that needs no more than the limit; 0 if there is none.
 
-    `needs` gives the bytes for one size and grows with it.
+    `needs` gives the number of bytes for a size; it must grow with the size.
     """
     return bisect_right(range(1, below), limit, key=needs)
 
@@ -63,14 +66,15 @@ def shown(count: float) -> str:
 
 
 def left_for(needed: float) -> float:
-    """`available()`, or inf where `needed` is negligible; the call takes a tenth of a millisecond."""
+    """`available()`, or inf if `needed` is negligible; the call takes a tenth of a millisecond."""
     return available() if needed > NEGLIGIBLE else float("inf")
 
 
 def available() -> float:
-    """Bytes that this process can still take: the minimum over the machine, the control groups and the address space.
+    """The number of bytes that this process can still take.
 
-    Where the system does not report free memory, as outside Linux, the whole memory of the machine counts.
+    It is the minimum over the machine, the control groups and the address space. If the system does not report free
+    memory, as outside Linux, the whole memory of the machine counts.
     """
     return min(_of_machine(), _of_address_space(), *_of_groups(), float("inf"))
 
@@ -97,7 +101,10 @@ def _of_address_space() -> float:
 
 
 def _of_groups() -> Iterator[float]:
-    """Bytes left to the process's control group and its parents, of version 1 or 2; page cache counts as free."""
+    """Yields the bytes left to the process's control group and to its parents, of version 1 or 2.
+
+    Page cache counts as free.
+    """
     with suppress(OSError):
         for line in (PROC / "self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -109,9 +116,9 @@ def _of_groups() -> Iterator[float]:
 
 def _left(mount: Path, path: str, limit: str, used: str, cache: str) -> Iterator[float]:
     inner = mount / path.strip("/")
-    for group in (inner, *inner.parents):  # a container may see the host's path without its folders
+    for group in (inner, *inner.parents):  # in a container the path may be the host's, whose folders do not exist here
         if group == mount or mount in group.parents:
             with suppress(OSError, ValueError):
-                most = int((group / limit).read_text())  # "max" is no limit
+                most = int((group / limit).read_text())  # "max" means that there is no limit, and is no integer
                 freed = dict(line.split() for line in (group / "memory.stat").read_text().splitlines()).get(cache, 0)
                 yield max(0.0, float(most - int((group / used).read_text()) + int(freed)))

@@ -1,4 +1,6 @@
-"""Refusals: checks that a value is a number in its range, and parts of messages, such as a count with its noun."""
+"""Checks that refuse a value that is no number or out of range, and parts of messages, such as a count with its
+noun.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -10,23 +12,36 @@ Class = TypeVar("Class", bound=type)
 
 
 def number_of(count: int, noun: str) -> str:
-    """ "1 case", "2 cases": the number with `noun`, which is given in the singular and gets an s in the plural."""
+    """The number with its noun, such as "1 case" or "2 cases".
+
+    `noun` is given in the singular, and gets an s in the plural.
+    """
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def labels_differ(outputs: int, name: str, labels: int) -> str:
-    """ "the network has 2 outputs; wine has 1 label a sample", for data with other labels than a network's outputs."""
+    """A message such as "the network has 2 outputs; wine has 1 label a sample".
+
+    It is for data that have another number of labels than the network has outputs.
+    """
     return f"the network has {number_of(outputs, 'output')}; {name} has {number_of(labels, 'label')} a sample"
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """ " Did you mean ...?", or nothing where none of the known names is as similar as `cutoff` (difflib's ratio)."""
+    """The text " Did you mean ...?" with the most similar known name; empty if no name is similar enough.
+
+    A name is similar enough if difflib's ratio of similarity is at least `cutoff`.
+    """
     near = get_close_matches(word.lower(), known, n=1, cutoff=cutoff)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def refusing(names: Mapping[str, str], needed: Mapping[str, str] | None = None) -> Callable[[Class], Class]:
-    """A class decorator that refuses old names and calls without a needed argument; the message says what to give."""
+    """Returns a class decorator that refuses old names, and calls without a needed argument.
+
+    The message of the refusal says what to give instead. `names` and `needed` map each name to that part of the
+    message.
+    """
 
     def of_class(cls: Any) -> Any:
         init, otherwise = cls.__init__, getattr(cls, "__getattr__", object.__getattribute__)
@@ -41,7 +56,7 @@ def refusing(names: Mapping[str, str], needed: Mapping[str, str] | None = None) 
         def missing(self: Any, name: str) -> Any:
             if why := names.get(name):
                 raise AttributeError(f"{cls.__name__} has no {name}: {why}")
-            return otherwise(self, name)  # raises Python's own AttributeError, also where a property raised one
+            return otherwise(self, name)  # raises Python's own AttributeError, also if a property raised one
 
         cls.__init__, cls.__getattr__ = initialised, missing
         return cls
@@ -65,7 +80,8 @@ RANGES: dict[str, Callable[[float], bool]] = {
 def is_number(value: object, kind: type = Real) -> bool:
     """Whether a value is a number of this kind, such as `numbers.Integral`; True and False do not count."""
     known = type(value)
-    if known is int or known is float:  # a class that registers its kinds takes a microsecond to ask
+    # other classes are asked whether they register as numbers, which takes a microsecond
+    if known is int or known is float:
         return known is int or kind is Real
     return isinstance(value, kind) and known is not bool
 
@@ -74,7 +90,7 @@ def require_number(what: str, value: float, must: str) -> None:
     """Refuse a number outside its range, NaN, and a value that is no real number.
 
     Raises:
-        ValueError: "momentum is 1; it must lie in [0, 1)", say.
+        ValueError: with a message such as "momentum is 1; it must lie in [0, 1)".
     """
     if not is_number(value):
         raise ValueError(f"{what} is {value!r}; it must be a number, and {must}")
@@ -83,9 +99,9 @@ def require_number(what: str, value: float, must: str) -> None:
 
 
 def require_size(name: str, value: Any, least: int = 1, *, optional: bool = False) -> None:
-    """Raise a ValueError unless the value is an integer and at least `least`, or None where it is optional.
+    """Raise a ValueError unless the value is an integer that is at least `least`.
 
-    True and False do not count as integers.
+    If it is `optional`, the value may also be None. True and False do not count as integers.
     """
     if not (optional and value is None) and not (is_number(value, Integral) and value >= least):
         wanted = "a positive integer" if least == 1 else f"an integer, {least} or more"

@@ -19,17 +19,18 @@ FORMS = "network = ntkfl.network(...), module = a torch module, or apply and par
 
 
 def network(given: Any, params: Any = None, *, name: str | None = None) -> Model:
-    """A `ntkfl.training.Model` of any network, to be trained by every method, and for `gram.empirical`.
+    """Returns a `ntkfl.training.Model` of any network, for training by every method and for `gram.empirical`.
 
-    A torch module is copied and converted to float64. Seed 0 gives the module's present parameters; for another seed
-    every part with parameters must have `reset_parameters`. Parameters with `requires_grad` False are not trained.
-    Buffers are constants: batch norm and dropout are taken in eval mode, and refused in training mode.
+    A torch module is copied and converted to float64. Seed 0 gives the module's present parameters. For another seed,
+    every part of the module that has parameters must have `reset_parameters`. Parameters with `requires_grad` False are
+    not trained. Buffers are constants, so batch norm and dropout are accepted in eval mode, and refused in training
+    mode.
 
     A JAX function is `apply(params, x)`. Its parameters, any pytree of real arrays, are converted to float64. `params`
     may also be a function from seeds to parameters. JAX computes the network on the processor.
 
-    Outputs are (b,) or (b, C) for a batch of b samples; (b, 1) counts as (b,), so that labels (n,) fit. The network's
-    behaviour is tested when it first sees data: `Model.checked_outputs`.
+    Outputs are (b,) or (b, C) for a batch of b samples. Outputs (b, 1) count as (b,), so that they fit labels (n,).
+    `Model.checked_outputs` tests the network's behaviour when it first sees data.
 
     Args:
         given: a torch module, a JAX function, or a `Model`, which is returned unchanged.
@@ -61,9 +62,11 @@ def network(given: Any, params: Any = None, *, name: str | None = None) -> Model
 
 
 def from_file(path: str | os.PathLike[str]) -> Model:
-    """The network in a Python file: `network`, a Model; or `module`, a torch module; or `apply` and `params`, of JAX.
+    """The network that a Python file defines.
 
-    The file is executed with torch's seed 0, so that the parameters it draws are the same each time.
+    The file must define one of three names: `network`, a Model; `module`, a torch module; or `apply`, a JAX function,
+    together with `params`. The file is executed with torch's seed 0, so that the parameters that it draws are the same
+    each time.
 
     Args:
         path: the Python file.
@@ -89,7 +92,8 @@ def from_file(path: str | os.PathLike[str]) -> Model:
 
 
 def wide(spec: str) -> WideNetwork:
-    """A network of any depth whose kernel has a limit, by its name: "fc:3:relu", "conv:3:relu", "fc:5:erf:bias=0.1".
+    """A network of any depth whose kernel has a limit, by its name, such as "fc:3:relu", "conv:3:relu",
+    "fc:5:erf:bias=0.1".
 
     Its `model(shape, width)` is the network to train, and its `kernel(x, z)` is the limit.
 
@@ -125,19 +129,21 @@ def simulate_network(
     linearised: bool = False,
     device: str = "cpu",
 ) -> Trajectory:
-    """Train all parameters of any network by any method, on full batches and sums of losses, as `simulate` runs
-    Algorithm 1.
+    """Train all parameters of any network by any method, on full batches and sums of losses.
+
+    It runs the method as `simulate` runs Algorithm 1.
 
     Args:
-        problem: data; labels (n,) or (n, C) as the network's outputs, and (n, 1) as (n,).
+        problem: data; labels (n,) or (n, C) as the network's outputs, where (n, 1) counts as (n,).
         setup: steps on sums (docs/glossary.md#steps), rounds, and the seed of the start.
-        network: a network by `ntkfl.network` or `wide`.
+        network: a network from `ntkfl.network`, or the model of a `wide` network.
         params: tensors or arrays to start from, by name; default: the network's own at `setup.seed`.
         method: any method that trains on real labels, linear or not; default "fl-ntk".
-        options: of the method, as in `kernel_regime`; default the method's own.
+        options: options of the method, as in `kernel_regime`; default the method's own.
         momentum: momentum of the clients, in [0, 1), default 0.
         keep: rounds t in 0..T whose parameters are kept in the trajectory's `weights`, by name; default none.
-        linearised: train f(theta_0, x) + J(theta_0, x) D: exactly the kernel regime of `gram.empirical`.
+        linearised: whether f(theta_0, x) + J(theta_0, x) D is trained, which is exactly the kernel regime of
+            `gram.empirical`.
         device: cpu, cuda or cuda:NUMBER; a JAX function's network is run on the processor only; default cpu.
 
     Raises:

@@ -1,4 +1,7 @@
-"""Which client owns which sample: iid, Dirichlet per class, label shards; a pure function of kind, labels and seed."""
+"""Which client owns which sample, by one of three rules: iid, Dirichlet for each class, or shards of labels.
+
+The result depends only on the kind of partition, the labels and the seed.
+"""
 
 import numpy as np
 from jaxtyping import Int
@@ -8,32 +11,37 @@ from ntkfl.messages import did_you_mean, require_size
 from ntkfl.problem import finite_array
 
 KINDS = ("iid", "dirichlet:ALPHA", "shards:S", "given")
-CLASS_LIMIT = 100  # the largest number of classes; more distinct labels are a regression target
-ALPHA_LIMIT = 1e100  # at a larger alpha the gamma draws behind a Dirichlet overflow
+CLASS_LIMIT = 100  # the largest number of classes; with more distinct labels the labels count as a target of regression
+ALPHA_LIMIT = 1e100  # with a larger alpha the gamma draws from which a Dirichlet draw is computed overflow
 
 Owner = Int[np.ndarray, " n"]
 
 
 def assign_owners(kind: str, y: np.ndarray, clients: int, seed: int = 0) -> Owner:
-    """The owner of each sample, shape (n,), integers 0..clients-1, every client with at least one sample.
+    """The owner of each sample, shape (n,), integers 0..clients-1; every client has at least one sample.
+
+    There are three rules:
+
+    - "iid": a uniformly random split, in which the numbers of samples differ by at most one.
+    - "dirichlet:ALPHA": for each class, probabilities of the clients are drawn from the symmetric Dirichlet(ALPHA)
+      distribution. Then each sample of the class draws a client with these probabilities. While some client has no
+      sample, the empty client of the lowest number takes the first sample of the largest client (of the lowest number,
+      if several are largest).
+    - "shards:S": the samples are put in random order within each class and lined up by class. They are then cut into S
+      * clients shards, whose sizes differ by at most one. Every client is dealt S shards at random.
 
     Args:
-        kind: "iid": a uniformly random split whose sizes differ by at most one. "dirichlet:ALPHA": each class draws
-            client probabilities from the symmetric Dirichlet(ALPHA) distribution, and each sample of the class draws a
-            client with these probabilities. While some client is empty, the empty client of lowest number takes the
-            first sample of the largest client (of lowest number among equals). "shards:S": the samples are put in
-            random order within each class, lined up by class and cut into S * clients shards whose sizes differ by at
-            most one; every client is dealt S shards at random. "given" is for data that bring their owners, and is
-            refused here.
-        y: labels, shape (n,), or one-hot (n, C). Only Dirichlet and shards use them; they need classes: at most 100
-            distinct values, not all different if there are more than two samples.
+        kind: "iid", "dirichlet:ALPHA" or "shards:S". "given" is for data that bring their owners,
+            and is refused here.
+        y: labels, shape (n,), or one-hot (n, C). Only Dirichlet and shards use them, and need classes: at most 100
+            distinct values, which must not all be different if there are more than two samples.
         clients: number N of clients, at most n.
         seed: seed of numpy's PCG64, in a stream that no other draw of this package uses; default 0.
 
     Raises:
-        ValueError: with what was wrong, the value found and what would be right.
+        ValueError: the message says what is wrong, the value found and what would be right.
 
-    Source: Dirichlet: Hsu, Qi, Brown 2019 (arXiv:1909.06335), but per class; shards: McMahan et al. 2017
+    Source: Dirichlet: Hsu, Qi, Brown 2019 (arXiv:1909.06335), but for each class; shards: McMahan et al. 2017
     (arXiv:1602.05629), section 3.
 
     Example:
@@ -63,7 +71,7 @@ def assign_owners(kind: str, y: np.ndarray, clients: int, seed: int = 0) -> Owne
 
 
 def generator(seed: int, stream: int) -> np.random.Generator:
-    """numpy's PCG64 at this seed; different streams of one seed are independent.
+    """numpy's generator PCG64 with this seed; different streams of one seed are independent.
 
     Args:
         seed: a whole number, at least 0.
@@ -113,7 +121,7 @@ def _dirichlet(classes: np.ndarray, clients: int, alpha: float, rng: np.random.G
         members = np.flatnonzero(classes == c)
         owner[members] = rng.choice(clients, size=len(members), p=rng.dirichlet(np.full(clients, alpha)))
     sizes = np.bincount(owner, minlength=clients)
-    for _ in range(np.count_nonzero(sizes == 0)):  # a pass fills one client and empties none
+    for _ in range(np.count_nonzero(sizes == 0)):  # each turn fills one client and empties none
         interruption.check()
         empty, largest = sizes.argmin(), sizes.argmax()
         owner[np.flatnonzero(owner == largest)[0]] = empty
@@ -122,7 +130,7 @@ def _dirichlet(classes: np.ndarray, clients: int, alpha: float, rng: np.random.G
 
 
 def _classes(y: np.ndarray, kind: str) -> np.ndarray:
-    """Each sample's class as an integer 0..C-1."""
+    """The class of each sample, as an integer 0..C-1."""
     if y.ndim == 2 and y.shape[1] > 1:
         hot = (y == 1).sum(axis=1) == 1
         hot &= (y != 0).sum(axis=1) == 1

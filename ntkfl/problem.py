@@ -1,4 +1,4 @@
-"""`Problem`, the data of a training, and `Setup`, its sizes and steps; both are validated once, here."""
+"""`Problem` has the data of a training run, and `Setup` its sizes and steps; both are validated once, here."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from jaxtyping import Float, Int
 
 from ntkfl.messages import refusing, require_number, require_seed, require_size
 
-UNIT_TOLERANCE = 1e-12  # |norm - 1| below this counts as a unit row: the predicate `unit`
-SMALL, LARGE = 1e-100, 1e100  # between these sizes squares and products of two squares stay well within float64
+UNIT_TOLERANCE = 1e-12  # a row counts as a unit row, as the predicate `unit` asks, if |norm - 1| is below this
+# squares of numbers between these sizes, and products of two such squares, stay well within float64
+SMALL, LARGE = 1e-100, 1e100
 
 
 class Weights(NamedTuple):
@@ -156,7 +157,7 @@ class Problem:
         return replace(self, x=(self.x - mean) / spread, x_test=x_test)
 
     def one_axis(self) -> Problem:
-        """The same problem, with labels of shape (n,) in place of (n, 1)."""
+        """The same problem, with labels of shape (n,) if they had the shape (n, 1)."""
         if self.y.shape[1:] != (1,):
             return self
         return replace(self, y=self.y[:, 0], y_test=None if self.y_test is None else self.y_test[:, 0])
@@ -172,15 +173,17 @@ class Problem:
 
     @property
     def samples(self) -> Float[np.ndarray, "n d"]:
-        """The rows of x, each sample once, also where `per_output` repeats them."""
+        """The rows of x with each sample once, also if `per_output` repeats them."""
         return self.x[:: self.outputs]
 
     def of_outputs(self, kernel: Float[np.ndarray, "p n"]) -> Float[np.ndarray, "pC nC"]:
-        """The kernel of all rows, from the kernel of `samples`: the same for each output, and 0 between two outputs.
+        """The kernel of all rows, from the kernel of `samples`.
+
+        It is the same for each output, and 0 between two different outputs.
 
         Args:
-            kernel: the kernel of one output, (p, n); or of all outputs, (p C, n C), sample-major, which is returned
-                unchanged.
+            kernel: the kernel of one output, (p, n); or the kernel of all outputs, (p C, n C), sample by sample, which
+                is returned unchanged.
         """
         kernel = finite_array("kernel", kernel)
         of_one = self.outputs > 1 and kernel.ndim == 2 and kernel.shape[1] * self.outputs == self.n
@@ -188,7 +191,7 @@ class Problem:
 
     @property
     def unit_deviation(self) -> float:
-        """Largest | |x_i| - 1 | over the rows."""
+        """The largest | |x_i| - 1 | over the rows."""
         return float(np.abs(np.linalg.norm(self.x, axis=1) - 1).max())
 
     def require_no_zero_row(self) -> None:
@@ -270,12 +273,13 @@ def require_setup(setup: Setup) -> None:
 
 
 def number_array(name: str, array, wanted: str = "every entry must be a real number") -> np.ndarray:
-    """An array of real numbers in numpy's own dtype; ValueError where a mask or an imaginary part would be lost."""
+    """An array of real numbers in numpy's own dtype; a ValueError if a mask or an imaginary part would be lost."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise ValueError(f"{name} has {np.ma.count_masked(array)} masked entries; fill or remove them")
     if hasattr(array, "toarray") and not isinstance(array, np.ndarray):
         raise ValueError(f"{name} is sparse ({type(array).__name__}); give {name}.toarray()")
-    if hasattr(array, "detach"):  # a torch tensor: numpy knows no bfloat16, and refuses tensors that require gradients
+    # a torch tensor is converted first, since numpy knows no bfloat16, and refuses tensors that require gradients
+    if hasattr(array, "detach"):
         if array.is_meta or array.is_quantized or str(array.layout) != "torch.strided":
             raise ValueError(f"{name} is a tensor without plain numbers (meta, quantised or sparse); give a dense one")
         array = array.detach().cpu()
@@ -299,7 +303,10 @@ def number_array(name: str, array, wanted: str = "every entry must be a real num
 
 
 def _of_objects(name: str, objects: np.ndarray, wanted: str) -> np.ndarray:
-    """Python's numbers as an array of one type; ValueError names the first entry that is no number, such as a word."""
+    """Python's numbers as an array of one type.
+
+    A ValueError names the first entry that is no number, such as a word.
+    """
     for where, entry in np.ndenumerate(objects):
         try:
             if isinstance(entry, str | bytes | complex | np.datetime64 | np.timedelta64):
@@ -324,7 +331,7 @@ def _inexact(name: str, where: tuple[int, ...], entry: int | np.integer) -> str:
 
 
 def real_array(name: str, array) -> np.ndarray:
-    """The array as float64; ValueError for an entry that is no number, or that float64 would change."""
+    """The array as float64; a ValueError for an entry that is no number, or that float64 would change."""
     numbers = number_array(name, array)
     real = numbers.astype(float, copy=False)
     if numbers.dtype.kind in "iu" and numbers.size and max(-int(numbers.min()), int(numbers.max())) > 2**53:
@@ -335,7 +342,7 @@ def real_array(name: str, array) -> np.ndarray:
 
 
 def finite_array(name: str, array) -> np.ndarray:
-    """The array as float64; a ValueError that names the first entry which is complex, infinite or NaN."""
+    """The array as float64; a ValueError names the first entry that is complex, infinite or NaN."""
     array = real_array(name, array)
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
@@ -344,7 +351,7 @@ def finite_array(name: str, array) -> np.ndarray:
 
 
 def checked_owner(owner, n: int) -> np.ndarray:
-    """The client of each of n samples as integers of at least 0; ValueError where they are not."""
+    """The client of each of n samples, as integers of at least 0; a ValueError if they are no such integers."""
     wanted = "it must hold the integers 0..N-1"
     owners = number_array("owner", owner, wanted)
     if owners.shape != (n,):
@@ -360,7 +367,7 @@ def checked_owner(owner, n: int) -> np.ndarray:
 
 
 def checked_rows(name: str, array) -> np.ndarray:
-    """The array as float64 (n, d); ValueError unless it is finite and has n and d at least 1."""
+    """The array as float64 (n, d); a ValueError unless it is finite and has n and d at least 1."""
     array = finite_array(name, array)
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(f"{name} has shape {array.shape}; it must be (n, d) with n and d at least 1")
@@ -374,7 +381,10 @@ def require_labels(problem: Problem) -> None:
 
 
 def require_magnitudes(problem: Problem, rows: bool = True) -> None:
-    """Refuse labels (with `rows` also rows of x) whose squares vanish or overflow, unless all entries are 0."""
+    """Refuse labels whose squares vanish or overflow, unless all labels are 0.
+
+    With `rows`, rows of x are refused in the same way.
+    """
     sizes = {"the largest label": np.abs(problem.y).max(keepdims=True)}
     if rows:
         sizes["the largest entry of a row of x"] = np.maximum(problem.x.max(axis=1), -problem.x.min(axis=1))
@@ -388,13 +398,13 @@ def require_magnitudes(problem: Problem, rows: bool = True) -> None:
 
 
 def require_features(problem: Problem, features: int, network: str = "the network") -> None:
-    """ValueError unless the network's number of features is the problem's."""
+    """Raise a ValueError unless the network takes as many features as the problem has."""
     if features != problem.d:
         raise ValueError(f"{network} takes {features} features; {problem.name} has {problem.d}")
 
 
 def checked_inputs(name: str, array) -> np.ndarray:
-    """As `checked_rows`, with a ValueError also for a row of zeros, which has no direction."""
+    """As `checked_rows`; in addition a ValueError for a row of zeros, which has no direction."""
     array = checked_rows(name, array)
     zero = np.flatnonzero(~array.any(axis=1))
     if len(zero):
@@ -406,5 +416,5 @@ def checked_inputs(name: str, array) -> np.ndarray:
 
 
 def _normalised(x: np.ndarray) -> np.ndarray:
-    x = x / np.abs(x).max(axis=1, keepdims=True)  # no overflow or underflow in the squares
+    x = x / np.abs(x).max(axis=1, keepdims=True)  # this avoids overflow and underflow in the squares
     return x / np.linalg.norm(x, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""The record of a run: outputs of every round and local step, movements, flips, and its provenance."""
+"""The record of a run: outputs of every round and local step, movements, flips, and the provenance of the run."""
 
 import platform
 import sys
@@ -15,25 +15,26 @@ from ntkfl.version import VERSION
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """A run of T rounds with K local steps each; the finite network, the linearised network and the limit all return
-    this class.
+    """The record of T rounds with K local steps each.
+
+    Runs of the finite network, of the linearised network and of the infinite-width limit all return this class.
 
     Args:
         y: the labels, (n,) or (n, C).
-        n_clients: N, the divisor of the loss.
+        n_clients: N, by which the loss is divided.
         outputs: y(t), the global model's outputs on the training data, (T+1, n) or (T+1, n, C).
         local_outputs: y^{(k)}(t), (T, K+1, n[, C]): the output on sample i of the model of this sample's client after k
-            local steps; None where clients train in turn, since each client begins at another model.
+            local steps. None if clients train in turn, since each client then begins at another model.
         movement: max_r |u_r(t) - u_r(0)|, (T+1,).
-        local_movement: max over clients and neurons of |w_{k,c,r}(t) - u_r(0)|, (T, K+1).
-        step: max_r |Delta u_r(t)|, the averaged client update before eta_global, (T,).
+        local_movement: the largest |w_{k,c,r}(t) - u_r(0)| over clients and neurons, (T, K+1).
+        step: max_r |Delta u_r(t)|, where Delta u is the averaged client update before eta_global, (T,).
         total_movement: |U(t) - U(0)|_F, (T+1,); for another network, over all its parameters.
-        flips: fraction of pairs (neuron, sample) whose activation differs from that at u(0), (T+1,).
+        flips: the fraction of pairs (neuron, sample) whose activation differs from that at u(0), (T+1,).
         weights: the hidden weights u(t), (m, d), of the rounds in `keep`; for another network its parameters by name.
         provenance: seeds, versions, dtype, device.
 
-    `movement`, `local_movement`, `step` and `flips` are None for the limit, which has no neurons, and for networks that
-    are not FL-NTK's. These four and `total_movement` are None in a run without a record of them.
+    `movement`, `local_movement`, `step` and `flips` are None for the limit, which has no neurons, and for networks
+    other than that of FL-NTK. These four and `total_movement` are None in a run that does not record them.
     """
 
     y: np.ndarray
@@ -60,14 +61,15 @@ class Trajectory:
 
     @property
     def loss(self) -> np.ndarray:
-        """L = |y - y(t)|^2 / (2N), the paper's training loss, (T+1,)."""
+        """The paper's training loss L = |y - y(t)|^2 / (2N), (T+1,)."""
         return self.residual_norm**2 / (2 * self.n_clients)
 
 
 def provenance(**seeds: Any) -> dict[str, Any]:
     """Versions, dtype and device of this process, with the seeds that the caller names."""
     device = "cpu:0"
-    if "jax" in sys.modules:  # slow to load: a process that has not loaded JAX has computed on the host
+    # JAX is not imported here, since it loads slowly; a process that has not imported JAX has computed on the host
+    if "jax" in sys.modules:
         import jax
 
         device = str(jax.devices()[0])
@@ -85,5 +87,5 @@ def provenance(**seeds: Any) -> dict[str, Any]:
 def package_version(name: str) -> str:
     try:
         return version(name)
-    except PackageNotFoundError:  # some systems ship modules without their metadata
+    except PackageNotFoundError:  # some systems ship modules without the metadata that has the version
         return "unknown"

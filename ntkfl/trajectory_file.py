@@ -1,4 +1,4 @@
-"""A trajectory as one .npz file: an array for each field, the provenance as JSON; nothing is pickled."""
+"""A trajectory as one .npz file, with an array for each field and the provenance as JSON; nothing is pickled."""
 
 import io
 import json
@@ -15,9 +15,9 @@ WEIGHTS = "weights_at_round_"
 
 
 def as_npz(trajectory: Trajectory) -> bytes:
-    """The content of the file: every field that is not None under its name, u(t) as `weights_at_round_t`.
+    """The content of the file: every field that is not None, under the field's name.
 
-    Parameters that have names are stored as `weights_at_round_t/NAME`.
+    The weights u(t) are stored as `weights_at_round_t`, and parameters that have names as `weights_at_round_t/NAME`.
 
     Args:
         trajectory: a run.

@@ -1,8 +1,9 @@
-"""The best outer optimizer for a budget of rounds or samples: rates, momentum and local steps by exact expected losses.
+"""The best outer optimizer for a budget of rounds or samples, found by exact expected losses.
 
-Clients take K local steps; the server's optimizer steps along the mean of their displacements: plainly, with momentum,
-or with Nesterov's momentum, as in DiLoCo. Optimizers are compared by E |y - f(T)|^2 at the end of the budget, over all
-draws, not by their rate in the long run.
+Clients take K local steps. The server's (outer) optimizer then steps along the mean of their displacements: plainly,
+with momentum, or with Nesterov's momentum, as in DiLoCo. The server's rate, its momentum and the local steps are tuned.
+Optimizers are compared by E |y - f(T)|^2 at the end of the budget, where the expectation is over all draws, and not by
+their rate in the long run.
 """
 
 from __future__ import annotations
@@ -29,19 +30,21 @@ OUTER: dict[str, tuple[str, dict[str, Any]]] = {
     "average": ("fedavg", {}),
     "momentum": ("fedavgm", {"nesterov": False}),
     "nesterov": ("fedavgm", {"nesterov": True}),
-    "falling": ("fedavg", {}),  # the server's rate falls by the same factor in every round
+    "falling": ("fedavg", {}),  # in this optimizer the server's rate falls by the same factor in every round
 }
-USUAL = ("average", "momentum", "nesterov")  # the default list
+USUAL = ("average", "momentum", "nesterov")  # the optimizers that are tried by default
 LARGEST_MOMENTUM = 0.99
 SHARES = (0.02, 0.1, 0.3, 0.7)  # starting values of eta_local, as shares of the value at which a client alone diverges
 RATES = (0.5, 1.0, 2.0, 4.0)  # starting values of the server's step
 MOMENTA = (0.3, 0.6, 0.85)
-FALLS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.005, 0.001)  # starting values of the last server rate over the first
-NEARBY = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0)  # factors on a falling rate's starting value, since the loss has many minima
+FALLS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.005, 0.001)  # starting values of the last server rate divided by the first
+# factors of a falling rate's starting value; several are tried because the loss has many minima
+NEARBY = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0)
 EPSILON = float(np.finfo(float).eps)
-SMALLEST = float(np.finfo(float).tiny)  # the least root mean square whose logarithm is taken
-TRIES = 70  # the largest number of losses that a search from a starting value computes
-SEARCHES = {"falling": 12}  # the number of best starting values to search from; 1 for the other optimizers
+SMALLEST = float(np.finfo(float).tiny)  # the smallest root mean square whose logarithm is taken
+TRIES = 70  # the largest number of losses that a search from one starting point computes
+# the number of best starting points from which a search begins; it is 1 for the other optimizers
+SEARCHES = {"falling": 12}
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,9 @@ class Drawn:
     """The random parts of a round, as in `ntkfl.random_rounds`.
 
     Args:
-        batch_size: most samples in a local step; None: all samples of the client.
+        batch_size: the largest number of samples in a local step; None: all samples of the client.
         participation: share of the clients in a round, in (0, 1].
-        noise: standard deviation of Gaussian noise on every weight of the clients' mean displacement.
+        noise: standard deviation of the Gaussian noise on every weight of the clients' mean displacement.
     """
 
     batch_size: int | None = None
@@ -66,17 +69,18 @@ class OuterChoice:
     Args:
         outer: average, momentum, nesterov or falling.
         local_steps: K.
-        rounds: T, the budget's rounds.
+        rounds: T, the number of rounds in the budget.
         eta_local: the clients' step on the sum of their losses.
-        server_rate: the server's step, times the mean displacement; where it falls, the step of the first round.
+        server_rate: the server's step, which multiplies the mean displacement; if it falls, the step of the first
+            round.
         momentum: momentum of the server, 0 for the average.
         mean_square: E |y - f(T)|^2 / n over the training samples.
-        floor: a lower bound of E |y - f(T)|^2 / n for every outer optimizer whose coefficients are set in advance, at
-            this K and eta_local.
-        long_run: the mean square after infinitely many rounds with these steps: "falls" to 0; "stays" above 0, in the
-            part that no weights can change; "grows", which it may do after a short budget; "not decided", where
-            rounding hides the answer.
-        last_rate: the server's step in the last round, where it falls by the same factor in each; None elsewhere.
+        floor: a lower bound of E |y - f(T)|^2 / n, at this K and eta_local, for every outer optimizer whose
+            coefficients are set in advance.
+        long_run: the mean square after infinitely many rounds with these steps. It "falls" to 0; it "stays" above 0, in
+            the part that no weights can change; it "grows", which is possible for the best steps of a short budget; or
+            it is "not decided", if rounding hides the answer.
+        last_rate: the server's step in the last round, if it falls by the same factor in each round; otherwise None.
     """
 
     outer: str
@@ -107,7 +111,7 @@ class OuterChoice:
 
     @property
     def schedule(self) -> list[float] | None:
-        """The `eta_global` of `ntkfl.random_rounds`, by round; None where the rate is one of the options."""
+        """The `eta_global` of `ntkfl.random_rounds`, by round; None if the server's rate is one of the options."""
         return None if self.last_rate is None else _falling(self.server_rate, self.last_rate, self.rounds)
 
 
@@ -122,16 +126,16 @@ def tune_outer(
     drawn: Drawn | None = None,
     progress: Callable[[str], None] = lambda label: None,
 ) -> list[OuterChoice]:
-    """The best steps of every outer optimizer and every K for a budget, the least expected loss first.
+    """The best steps of every outer optimizer and every K for a budget, ordered by expected loss, the smallest first.
 
-    The search varies the server's rate, its momentum and eta_local together; eta_local stays below the value at which a
-    client alone diverges. A momentum, or a rate that falls, is never worse than the average with the same K; beyond
-    that no optimum is promised. `floor` bounds the possible gain.
+    The search varies the server's rate, its momentum and eta_local together, where eta_local stays below the value at
+    which a client alone diverges. Momentum, or a rate that falls, is never worse than the average with the same K.
+    Beyond that no optimum is promised. `floor` bounds the possible gain.
 
     Args:
         problem: data; y (n,) or (n, C).
-        gram: as in `ntkfl.kernel_regime`; None: the two-layer network's at infinite width.
-        rounds: T; default as many as `samples` allow.
+        gram: as in `ntkfl.kernel_regime`; None: the Gram matrix of the two-layer network at infinite width.
+        rounds: T; default as many rounds as `samples` allow.
         samples: in place of rounds, the number of sample gradients that all clients together may compute.
         local_steps: numbers of local steps to try; default (1, 4, 16).
         outer: names of outer optimizers: average, momentum, nesterov, falling; the first three unless given.
@@ -177,7 +181,7 @@ def tune_outer(
 
 
 def require_outer(problem: Problem, outer: Sequence[str]) -> None:
-    """Refuse a search among these outer optimizers whose moments do not fit the memory.
+    """Refuse a search among these outer optimizers if its moments do not fit the memory.
 
     Args:
         problem: data; only its sizes count.
@@ -191,10 +195,11 @@ def require_outer(problem: Problem, outer: Sequence[str]) -> None:
 
 
 def krylov_floor(regime: RandomRegime, rounds: int, initial_outputs: ArrayLike | None = None) -> float:
-    """A lower bound of E |r(T)|^2 for every outer optimizer that sets its combinations of displacements in advance.
+    """A lower bound of E |r(T)|^2 for every outer optimizer that combines the displacements by coefficients set in
+    advance.
 
-    It is min |p(A) r(0)|^2 over polynomials of degree T with p(0) = 1, where A r is the change by the mean
-    displacement.
+    It is min |p(A) r(0)|^2 over the polynomials p of degree T with p(0) = 1, where A r is the change of the residual r
+    by the mean displacement.
 
     Args:
         regime: the regime of averaging, with the local steps.
@@ -207,7 +212,9 @@ def krylov_floor(regime: RandomRegime, rounds: int, initial_outputs: ArrayLike |
 
 
 def _least(regime: RandomRegime, start: Float[np.ndarray, " n"], degree: int) -> float:
-    """The least residual of one output, by the orthonormal basis of Arnoldi's iteration."""
+    """The smallest squared residual of one output, minus rounding, from the orthonormal basis of Arnoldi's
+    iteration.
+    """
     size = float(np.linalg.norm(start))
     if not size:
         return 0.0
@@ -216,7 +223,7 @@ def _least(regime: RandomRegime, start: Float[np.ndarray, " n"], degree: int) ->
         image = regime.gram @ regime.noise.mean(basis[-1][:, None])[:, 0]
         images.append(image)
         rest = image
-        for _ in range(2):  # a second pass against rounding
+        for _ in range(2):  # the second pass removes what rounding has left
             rest = rest - sum(float(vector @ rest) * vector for vector in basis)
         length = float(np.linalg.norm(rest))
         if length <= 1e-13 * float(np.linalg.norm(image)):
@@ -229,7 +236,7 @@ def _least(regime: RandomRegime, start: Float[np.ndarray, " n"], degree: int) ->
 
 
 def _rounds(problem: Problem, steps: int, drawn: Drawn, rounds: int | None, samples: int | None) -> int:
-    """T, given or as many as the samples allow."""
+    """T, which is given, or as large as the samples allow."""
     require_size("local_steps", steps)
     if (rounds is None) == (samples is None):
         raise ValueError(f"rounds is {rounds} and samples is {samples}; give one of them, the budget")
@@ -255,12 +262,13 @@ def _options(outer: str, server_rate: float, momentum: float) -> dict[str, Any]:
 
 
 def _falling(first: float, last: float, rounds: int) -> list[float]:
-    """The server's rates from first to last, by the same factor in every round."""
+    """The server's rates from the first to the last, which fall by the same factor in every round."""
     return np.geomspace(first, last, rounds).tolist() if rounds > 1 else [first]
 
 
-# a point of the search: the logit of eta_local over its limit; the log of the (first) server rate; the logit of the
-# momentum over the largest momentum, or of the last server rate over the first
+# A point of the search has two or three numbers. The first is the logit of eta_local over its limit, and the second the
+# logarithm of the (first) server rate. The third is the logit of the momentum over the largest momentum, or of the last
+# server rate over the first.
 Point = Float[np.ndarray, " k"]
 
 
@@ -270,10 +278,11 @@ class _Search:
     def __init__(self, base: KernelRegime, steps: int, rounds: int, drawn: Drawn) -> None:
         self.base, self.steps, self.rounds, self.drawn = base, steps, rounds, drawn
         self.largest = base.step_limits.eta_local
-        self.regimes: dict[str, RandomRegime] = {}  # one regime for each outer optimizer, to count the work
+        # one regime for each outer optimizer, from which the work is estimated
+        self.regimes: dict[str, RandomRegime] = {}
 
     def work(self, outer: Sequence[str], rounds: int) -> float:
-        """Operations of all losses at the end of this number of rounds."""
+        """Operations that all losses at the end of this number of rounds take."""
         total = 0.0
         for name in dict.fromkeys(("average", *outer)):
             plain = self.grid()
@@ -302,13 +311,15 @@ class _Search:
         )
 
     def _rates(self, outer: str, point: Point) -> tuple[float, float, float | None]:
-        """The server's rate, its momentum, and the rate in the last round where it falls."""
+        """The server's rate, its momentum, and the rate in the last round; the last is None if the rate does not
+        fall.
+        """
         rate, share = float(np.exp(point[1])), float(expit(point[2])) if len(point) > 2 else 0.0
         last = rate * share if self.rounds > 1 else rate
         return (rate, 0.0, last) if outer == "falling" else (rate, LARGEST_MOMENTUM * share, None)
 
     def loss(self, outer: str, point: Point) -> float:
-        """log(E |r(T)|^2); infinite where it overflows, and finite where it is 0."""
+        """log(E |r(T)|^2); it is infinite if the run overflows, and finite if the residual is 0."""
         try:
             size = float(self.regime(outer, point).root_mean_square(self.rounds))
         except OverflowError:
@@ -316,20 +327,25 @@ class _Search:
         return 2 * np.log(max(size, SMALLEST))
 
     def grid(self) -> list[Point]:
-        """The first settings for averaging; for K = 1 without noise only the product of both steps counts."""
+        """The starting points for averaging.
+
+        For K = 1 without noise only the product of the two steps matters, so one eta_local is enough.
+        """
         shares = SHARES[-2:-1] if self.steps == 1 else SHARES
         return [np.array([logit(share), np.log(rate)]) for share in shares for rate in RATES]
 
     def begun(self, outer: str, plain: Point) -> list[Point]:
-        """The starting point for another optimizer: the steps of averaging, with an equivalent server rate."""
+        """The starting points for another optimizer: the steps of averaging, with an equivalent server rate."""
         if outer == "falling":
             starts = [(plain[1] - np.log(fall) / 2, logit(fall)) for fall in FALLS]
             return [np.array([plain[0], rate + np.log(near), fall]) for rate, fall in starts for near in NEARBY]
         return [np.array([plain[0], plain[1] + np.log(1 - b), logit(b / LARGEST_MOMENTUM)]) for b in MOMENTA]
 
     def best(self, outer: str, begun: Sequence[Point], known: tuple[float, Point] | None = None) -> tuple[float, Point]:
-        """The least loss and its point, found by searches from the best of these points; or `known` if its loss is
-        smaller."""
+        """The smallest loss and its point, found by searches from the best of these points.
+
+        If the loss of `known` is smaller, the result is `known`, as a point of this optimizer.
+        """
         losses = [self.loss(outer, point) for point in begun]
         ends = []
         for place in np.argsort(losses, kind="stable")[: SEARCHES.get(outer, 1)]:
@@ -341,10 +357,11 @@ class _Search:
         least = min(ends, key=lambda end: end[0])
         if known is None or least[0] <= known[0]:
             return least
-        return known[0], np.append(known[1], np.inf if outer == "falling" else -np.inf)  # equals the average
+        # with this point the optimizer equals the average
+        return known[0], np.append(known[1], np.inf if outer == "falling" else -np.inf)
 
     def choice(self, outer: str, log_loss: float, point: Point) -> OuterChoice:
-        """The steps of a point and their losses, as an `OuterChoice`."""
+        """The steps of a point and its loss, as an `OuterChoice`."""
         n, regime = self.base.problem.n, self.regime(outer, point)
         rate, momentum, last = self._rates(outer, point)
         floor = krylov_floor(self.regime("average", point[:2]), self.rounds) / n
