@@ -1,4 +1,7 @@
-"""`simulate` against Algorithm 1 written out in weight space, one client at a time, and against its own symmetries."""
+"""Tests of `simulate` against Algorithm 1 written out on the weights, one client at a time.
+
+The symmetries of the algorithm are tested too.
+"""
 
 import hashlib
 import subprocess
@@ -20,14 +23,14 @@ FIELDS = ("outputs", "local_outputs", "movement", "local_movement", "step", "tot
 
 
 def forward(x, hidden, signs, frozen=None):
-    """Outputs and patterns of the network, or of its linearisation with the frozen patterns."""
+    """Returns outputs and patterns of the network, or of its linearisation if the patterns are frozen."""
     z = x @ hidden.T
     on = z >= 0 if frozen is None else frozen
     return (z * on) @ signs / np.sqrt(len(signs)), on
 
 
 def in_weight_space(problem, setup, hidden, signs, linearised=False):
-    """Algorithm 1 as the paper writes it; the fields of Trajectory by name."""
+    """Runs Algorithm 1 as the paper writes it; returns the fields of Trajectory by name."""
     x, y, m = problem.x, problem.y, len(signs)
     start = x @ hidden.T >= 0
     frozen = start if linearised else None
@@ -79,9 +82,9 @@ def ragged(n, d, sizes, seed=0):
     return Problem(rng.standard_normal((n, d)), rng.uniform(-1, 1, n), owner).unit()
 
 
-# compiled code works in chunks of neurons: neither 37 nor 133 neurons fill a whole number of chunks
+# Compiled code works in chunks of neurons. Neither 37 nor 133 neurons fill a whole number of chunks.
 @pytest.mark.parametrize(("compiled", "width"), [(False, 37), (True, 37), (True, 133)])
-# d = 3 and d = 9: coefficients are lifted through the d features or through the Gram matrix
+# Coefficients are turned into weights through the d features for d = 3, or through the Gram matrix for d = 9.
 @pytest.mark.parametrize(
     ("local_steps", "linearised", "sizes", "d"),
     [
@@ -107,7 +110,7 @@ def test_agrees_with_a_plain_loop_in_weight_space(local_steps, linearised, sizes
     for t, kept in trajectory.weights.items():
         assert np.abs(kept - path[t]).max() < 1e-12
     other, _ = in_weight_space(problem, setup, *weights, not linearised)
-    # patterns flip, so that the linearisation differs
+    # Patterns flip, so the linearisation differs.
     assert np.abs(other["outputs"] - expected["outputs"]).max() > 1e-4
 
 
@@ -128,10 +131,10 @@ def test_the_outputs_of_weights_are_those_a_run_starts_from():
 def test_agrees_with_the_loop_on_hard_data(problem, eta_local, eta_global, seed):
     setup = Setup(width=16, eta_local=eta_local, eta_global=eta_global, local_steps=2, rounds=4)
     weights = draw(16, 3, seed)
-    assume(np.bincount(problem.owner).max() == 2)  # all draws then share one compiled shape
+    assume(np.bincount(problem.owner).max() == 2)  # All draws then share one compiled shape.
     expected, path = in_weight_space(problem, setup, *weights)
     on_the_way = np.abs(np.stack([problem.x @ u.T for u in path]))
-    assume(on_the_way.min() > 1e-9)  # kinks are met exactly in another test
+    assume(on_the_way.min() > 1e-9)  # Exact kinks are tested elsewhere.
     for compiled in (False, True):
         assert_same(simulate(problem, setup, weights, compiled=compiled), expected)
 
@@ -161,7 +164,7 @@ def test_the_norm_of_the_rows_is_free():
 
 
 def gradient_descent(problem, hidden, signs, step, steps):
-    """Outputs under gradient descent on (1/2) sum_i (f(x_i) - y_i)^2 over all samples."""
+    """Returns the outputs under gradient descent on (1/2) sum_i (f(x_i) - y_i)^2 over all samples."""
     u, outputs = hidden.copy(), []
     for _ in range(steps + 1):
         out, on = forward(problem.x, u, signs)
@@ -340,7 +343,7 @@ def test_steps_beyond_the_limit_warn_with_the_limit():
 def test_an_overflow_never_passes_for_outputs_of_zero(way, eta_local, local_steps, rounds, monkeypatch):
     monkeypatch.setattr(algorithm1, "GROUPED", 0)
     x = np.random.default_rng(0).normal(size=(6, 4))
-    x[np.arange(6), [0, 1, 2, 3, 0, 1]] = 0.0  # infinite weights times these zeros are NaN
+    x[np.arange(6), [0, 1, 2, 3, 0, 1]] = 0.0  # Infinite weights times these zeros are NaN.
     problem = Problem(x, np.array([1.0, -1, 1, 1, -1, 1]), [0, 1, 0, 1, 0, 1])
     setup = Setup(width=64, rounds=rounds, eta_local=eta_local, local_steps=local_steps)
     with warnings.catch_warnings():
@@ -359,7 +362,7 @@ def test_movements_whose_squares_overflow_are_not_passed_over(compiled):
 @pytest.mark.parametrize("compiled", [False, True])
 def test_an_overflow_is_an_error_that_names_round_and_limit_never_nan(compiled):
     setup = Setup(width=64, rounds=4000, eta_local=20.0, local_steps=1)
-    weights = Weights(np.abs(draw(64, 2, 0).hidden), np.ones(64))  # every neuron stays active: nothing saturates
+    weights = Weights(np.abs(draw(64, 2, 0).hidden), np.ones(64))  # Every neuron stays active, so nothing saturates.
     problem = Problem(np.eye(2), np.array([3.0, 2.0]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

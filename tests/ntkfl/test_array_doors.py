@@ -1,6 +1,6 @@
-"""Every public function refuses an argument that is no array of real numbers, and names the argument.
+"""Tests of public functions: each refuses an argument that is no array of real numbers, and names the argument.
 
-No mask, imaginary part, numeric word, NaN or infinity is dropped or read in silence.
+No mask, imaginary part, numeric word, NaN or infinity is dropped or read without a message.
 """
 
 import inspect
@@ -84,11 +84,11 @@ REGIMES = (REGIME, TILED, ntkfl.kernel_regime(PROBLEM, SETUP, method="fedavg"), 
 
 
 def given_gram(function):
-    """A function of `gram` and of the other arguments that DOORS lists."""
+    """Returns a function of `gram` and of the other arguments that DOORS lists."""
     return lambda gram, **more: function(PROBLEM, SETUP, gram, **more)
 
 
-# A function or class of docs/reference, its arguments, and the names of its array arguments.
+# Each row has a function or class of docs/reference, its arguments, and the names of its array arguments.
 DOORS: list[tuple[str, Any, dict[str, Any]]] = [
     ("Problem", ntkfl.Problem, {"x": X, "y": Y, "owner": OWNER, "x_test": X, "y_test": Y}),
     ("Problem.of_outputs", PROBLEM.of_outputs, {"kernel": H}),
@@ -301,11 +301,11 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
     ("LinearRounds", linear_rounds.LinearRounds, CLIENT),
     ("FederatedData", FederatedData, TENSORS),
 ]
-# A bound may be infinite.
+# These arguments may be infinite, because a bound may be.
 INFINITE = {("Estimate", "value"), ("Estimate", "error"), ("doubtful", "error"), ("finite_estimate", "error")}
-SAYS = {"h": "the matrix"}  # a message's words for an argument, where they differ from the name
+SAYS = {"h": "the matrix"}  # the words of a message for an argument, if they differ from its name
 
-# Functions whose arrays this package makes or hands on; no user gives these arrays.
+# Functions whose arrays this package makes or passes on. No user gives these arrays.
 OURS = {
     "results": r"(Trajectory|(AnyOrder|Network)Certificate|(Drawn)?Displacements|PrivateRounds|SampledRounds|Plane"
     r"|Alignment|LeastBarrier)\.__init__",
@@ -323,11 +323,11 @@ OURS = {
     "a case of conformance": r"(ConformanceCase|Answer)(\..*)?",
 }
 ARRAY = re.compile(r"\bndarray|ArrayLike|_SupportsArray|\bTensor\b")
-OF_NUMPY = re.compile(r"\bndarray|ArrayLike|_SupportsArray")  # tensors are left out, since training passes its own
+OF_NUMPY = re.compile(r"\bndarray|ArrayLike|_SupportsArray")  # Tensors are left out, since training passes its own.
 
 
 def spoilt(good):
-    """The argument turned into each kind of value that is no array of real numbers."""
+    """Yields the argument turned into each kind of value that is no array of real numbers."""
     if isinstance(good, torch.Tensor):
         yield "complex tensor", good + 0j
         yield "no tensor", good.numpy()
@@ -347,7 +347,7 @@ def spoilt(good):
 @pytest.mark.filterwarnings("error::numpy.exceptions.ComplexWarning")
 @pytest.mark.parametrize(("name", "function", "arguments"), DOORS, ids=[door[0] for door in DOORS])
 def test_what_is_no_array_of_real_numbers_is_refused_by_name(name, function, arguments):
-    function(**arguments)  # the unchanged arguments are correct
+    function(**arguments)  # With the unchanged arguments no error is raised.
     arrays = {key: value for key, value in arguments.items() if isinstance(value, np.ndarray | torch.Tensor)}
     assert arrays
     wrong = []
@@ -367,7 +367,7 @@ def test_what_is_no_array_of_real_numbers_is_refused_by_name(name, function, arg
 
 
 def public_arrays():
-    """(function or class, argument) of everything that docs/reference names and that takes an array."""
+    """Yields (function or class, argument) for everything that docs/reference names and that takes an array."""
     for page in ("ntkfl", "connectivity", "training"):
         text = (Path(__file__).parents[2] / "docs" / "reference" / f"{page}.md").read_text()
         for kind, target in re.findall(r"auto(module|class|function):: (\S+)", text):
@@ -393,7 +393,7 @@ def takes_arrays(name, value, kinds):
     for name_of, function in named.items():
         try:
             parameters = inspect.signature(function).parameters
-        except (ValueError, TypeError):  # C functions and cached values have no signature
+        except (ValueError, TypeError):  # C functions and cached values have no signature.
             continue
         for key, parameter in parameters.items():
             if kinds.search(re.sub(r"Callable\[.*\]", "", str(parameter.annotation))):
@@ -402,7 +402,7 @@ def takes_arrays(name, value, kinds):
 
 def test_every_public_function_that_takes_an_array_is_among_the_doors():
     held = {(name, key) for name, _, arguments in DOORS for key in arguments}
-    # these arguments hold several arrays
+    # These arguments hold several arrays.
     held |= {("plane_through", "vectors"), ("from_arrays", "arrays"), ("empirical", "params")}
     missing = {
         f"{name} {key}"

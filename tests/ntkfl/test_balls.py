@@ -1,4 +1,8 @@
-"""Balls contain exact rational results and 60-digit eigenvalues; the bound on a nonnegative matrix's norm."""
+"""Tests of ball arithmetic, whose numbers (balls) are intervals that contain the exact values.
+
+Balls contain exact rational results and eigenvalues in 60 digits. The bound on the norm of a nonnegative matrix is
+tested too.
+"""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -34,18 +38,22 @@ def fraction(exact: arb) -> Fraction:
 
 
 def encloses(x: arb, value: Fraction, known_to: Fraction = Fraction(0)) -> bool:
-    """Whether a ball contains a rational number (itself known to an error), decided in exact arithmetic."""
+    """Says whether a ball contains a rational number, which may itself be known to an error only.
+
+    The decision is exact.
+    """
     return abs(fraction(x.mid()) - value) <= fraction(x.rad()) + known_to
 
 
-REFERENCE = Fraction(1, 10**50)  # error allowed to a 60-digit eigenvalue of a matrix of norm below 1e8
+# the error that is allowed to an eigenvalue in 60 digits, of a matrix with a norm below 1e8
+REFERENCE = Fraction(1, 10**50)
 
 
 def reference_eigenvalues(matrix: np.ndarray) -> list[Fraction]:
-    """Eigenvalues at 60 digits, ascending."""
+    """Returns the eigenvalues in 60 digits, in ascending order."""
     with mpmath.workdps(60):
         values = mpmath.eigsy(mpmath.matrix(matrix.tolist()), eigvals_only=True)
-        signed = [(int(mpmath.sign(v)), *map(int, v.man_exp)) for v in values]  # `man_exp` has no sign
+        signed = [(int(mpmath.sign(v)), *map(int, v.man_exp)) for v in values]  # `man_exp` has no sign.
     return sorted(sign * man * Fraction(2) ** exp for sign, man, exp in signed)
 
 
@@ -70,7 +78,7 @@ def test_a_ball_contains_both_ends(value, error, prec):
 @given(a=square, scale=st.floats(0, 1e-3), prec=bits)
 @settings(deadline=None, max_examples=40)
 def test_matrix_products_contain_the_exact_rational_product(a, scale, prec):
-    """The bounds hold for matrices anywhere in the balls: the corners of the box are tried."""
+    """The bounds hold for matrices anywhere in the balls; the corners of the box of entries are tried."""
     n = len(a)
     error = scale * np.abs(a)
     with precision(prec):
@@ -148,7 +156,10 @@ def test_eigenvalues_of_random_matrices_are_enclosed(a, prec):
 @pytest.mark.parametrize("gap", [0.0, 1e-16, 1e-12, 1e-6])
 @pytest.mark.parametrize("n", [2, 6, 20])
 def test_eigenvalues_that_nearly_meet_are_enclosed(gap, n):
-    """All but one of Q diag(1, 1 + gap, 1 + 2 gap, ..., 0) Q^T nearly coincide."""
+    """Eigenvalues that nearly coincide are enclosed.
+
+    The matrix is Q diag(1, 1 + gap, 1 + 2 gap, ..., 0) Q^T, in which all eigenvalues but the last one nearly coincide.
+    """
     rng = np.random.default_rng(n)
     q = np.linalg.qr(rng.standard_normal((n, n)))[0]
     spectrum = 1 + gap * np.arange(n)
@@ -169,10 +180,14 @@ def test_eigenvalues_that_nearly_meet_are_enclosed(gap, n):
 )
 @settings(deadline=None, max_examples=30)
 def test_eigenvalues_of_any_matrix_in_the_ball_are_enclosed(a, radius, corner):
-    """The radius is at most n^2 that of the entries: a column of Q has 1-norm at most sqrt n, and a row n entries."""
+    """The eigenvalues of any matrix in the ball are enclosed, and the radius is at most n^2 times that of the entries.
+
+    A column of Q has a 1-norm of at most sqrt n, and a row has n entries.
+    """
     symmetric = a + a.T
     signs = np.random.default_rng(corner).choice([-1.0, 0.0, 1.0], size=a.shape)
-    moved = symmetric + radius * 0.999 * (np.triu(signs) + np.triu(signs, 1).T)  # .999 leaves room for rounding
+    # The factor .999 leaves room for rounding.
+    moved = symmetric + radius * 0.999 * (np.triu(signs) + np.triu(signs, 1).T)
     with precision():
         balls = symmetric_eigenvalues(ball_matrix(symmetric, np.full(a.shape, radius)))
     for x, value in zip(balls, reference_eigenvalues(moved), strict=True):
@@ -207,7 +222,7 @@ def test_threads_that_ask_for_different_precisions_leave_none_behind_and_have_wh
 
     def first():
         with precision(300):
-            met.wait()  # both threads are inside
+            met.wait()  # Both threads are inside.
             met.wait()
 
     def second():
@@ -215,7 +230,7 @@ def test_threads_that_ask_for_different_precisions_leave_none_behind_and_have_wh
             met.wait()
             during = flint.ctx.prec
             met.wait()
-            other.result()  # the first thread has left
+            other.result()  # The first thread has left.
             return during, flint.ctx.prec
 
     with ThreadPoolExecutor(2) as pool:
@@ -231,7 +246,7 @@ def test_no_balls_are_enclosed_by_no_numbers():
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.floats(0, 1))
 def test_nonnegative_norm_is_a_sharp_upper_bound(seed, n, density):
-    """The draws include reducible matrices and the zero matrix."""
+    """The bound on the norm is sharp; the draws include reducible matrices and the zero matrix."""
     rng = np.random.default_rng(seed)
     a = rng.exponential(size=(n, n)) * (rng.random((n, n)) < density) * 10.0 ** rng.integers(-8, 9)
     a = np.triu(a) + np.triu(a, 1).T

@@ -1,4 +1,7 @@
-"""The error bounds of rounds whose matrix H is held in tiles, against literal local steps in extended precision."""
+"""Tests of error bounds of rounds whose matrix H is stored in tiles.
+
+The rounds are compared with local steps that are written out in extended precision.
+"""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -45,7 +48,9 @@ ROUNDS = [0, 1, 5, 40]
 
 
 def kernel(x, z):
-    """The two-layer kernel in extended precision, also near the angles 0 and pi (by Kahan's formula)."""
+    """Returns the two-layer kernel in extended precision, accurate near the angles 0 and pi too (by Kahan's
+    formula).
+    """
     x, z = x.astype(np.longdouble), z.astype(np.longdouble)
     left, right = (rows / np.sqrt((rows**2).sum(axis=1, keepdims=True)) for rows in (x, z))
     apart, together = (np.sqrt(((left[:, None] + sign * right) ** 2).sum(axis=2)) for sign in (-1, 1))
@@ -53,7 +58,7 @@ def kernel(x, z):
 
 
 def literal(problem, method, options, how, setup, points):
-    """Residuals, predictions and movements after each of ROUNDS, from every local step."""
+    """Returns residuals, predictions and movements after each of ROUNDS, with every local step written out."""
     h, owned, n = kernel(problem.x, problem.x), problem.members, problem.n
     counts = how.get("client_steps", [setup.local_steps] * len(owned))
     factors, alpha = how.get("step_factors", [1.0]), np.longdouble(options.get("alpha", 0.0))
@@ -64,15 +69,15 @@ def literal(problem, method, options, how, setup, points):
         mean = sum(p * k for p, k in zip(weights, counts, strict=True))
         weights = [p * mean / k for p, k in zip(weights, counts, strict=True)]
     c, velocity, states = np.zeros(n, np.longdouble), np.zeros(n, np.longdouble), []
-    kept = np.zeros((len(owned), n), np.longdouble)  # each client's control or dual, in coefficients
+    kept = np.zeros((len(owned), n), np.longdouble)  # each client's control variate or dual, as coefficients
 
     def now(name, fixed, t):
-        """The step of round t, by its schedule or constant."""
+        """Returns the step size of round t, from its schedule or constant."""
         schedule = how.get(name, [fixed])
         return schedule[min(t, len(schedule) - 1)]
 
     def trained(client, model):
-        """A client's displacement and the length of its steps."""
+        """Returns a client's displacement and the sum of its step sizes."""
         moved, length = np.zeros(n, np.longdouble), np.longdouble(0)
         for k in range(now("local_steps", counts[client], t)):
             step = np.longdouble(now("eta_local", setup.eta_local, t)) * factors[min(k, len(factors) - 1)]
@@ -142,13 +147,14 @@ def test_every_entry_is_within_its_bound(method, options, how, dtype, eta, seed,
 
 @pytest.mark.parametrize(("in_rounds", "at_the_end"), [(1, 1), (-1, 1), (1, -1)])
 def test_a_movement_by_products_off_in_one_direction_needs_both_parts_of_its_bound(in_rounds, at_the_end, monkeypatch):
-    """After one round the movement's error is more than .98 of its bound.
+    """Both parts of the bound on a movement are needed.
 
-    The bound has a part carried by the rounds and a part of the last product. The error exceeds the first part alone,
-    and, if the products are off in opposite directions, the second part alone.
+    One part is carried along by the rounds, the other belongs to the last product. After one round the movement's error
+    is more than .98 of its bound. The error exceeds the first part alone. If the products are off in opposite
+    directions, it exceeds the second part alone.
     """
     n, rounding, multiply, rounds = 60, 1e-4, tiles.Tiles.__matmul__, [1, 5, 20, 50]
-    rows = 3 + np.random.default_rng(0).standard_normal((n, 3))  # the rows' kernel has only positive entries
+    rows = 3 + np.random.default_rng(0).standard_normal((n, 3))  # The kernel of these rows has only positive entries.
     problem = Problem(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.ones(n), np.arange(n))
     setup = Setup(eta_local=0.01, local_steps=1)
     exact = kernel_regime(problem, setup, None, "fedavg").movement(rounds)
@@ -170,7 +176,10 @@ def test_a_movement_by_products_off_in_one_direction_needs_both_parts_of_its_bou
 
 @pytest.mark.parametrize("share", [0.4, 1.9])
 def test_a_series_of_thousands_of_rounds_is_bounded_by_the_root_of_their_number(share):
-    """Rounds with float32 tiles are compared with the whole matrix in float64."""
+    """The error bound after thousands of rounds grows with the root of their number.
+
+    Rounds with float32 tiles are compared with rounds with the whole matrix in float64.
+    """
     problem, points = ragged([9, 12, 5, 14], d=8, seed=3), np.random.default_rng(3).standard_normal((40, 8))
     limit = kernel_regime(problem, Setup(eta_local=0.1, local_steps=4), None, "fedavg").step_limits.eta_global
     options, setup = {"server_rate": share * limit / 2}, Setup(eta_local=0.1, local_steps=4)
@@ -191,7 +200,7 @@ CHANGING = (
     ("fl-ntk", {}, SCHEDULES | {"eta_global": [1.3, 0.4]}),
     ("fedavg", {}, SCHEDULES | {"step_factors": [1, 0.5]}),
     ("fedavg", {}, {"eta_local": list(0.4 * 0.9 ** np.arange(30)), "client_steps": [1, 4, 2]}),
-    ("fedavg", {}, {"eta_global": [9.0, 0.5, 6.0, 1.0]}),  # two rounds beyond their limit
+    ("fedavg", {}, {"eta_global": [9.0, 0.5, 6.0, 1.0]}),  # Two rounds have steps beyond the stable limit.
     ("fedprox", {"mu": 0.7}, SCHEDULES),
     ("fednova", {}, {"eta_local": [0.3, 0.2, 0.25], "client_steps": [1, 4, 2]}),
     ("fedavgm", {"momentum": 0.6}, SCHEDULES | {"eta_global": [1.3, 0.4, 0.9]}),
@@ -207,9 +216,9 @@ CHANGING = (
 @given(seed=st.integers(0, 999), repeated=st.booleans())
 @pytest.mark.parametrize(("method", "options", "how"), CHANGING, ids=lambda part: str(part)[:40])
 def test_rounds_whose_steps_change_are_the_literal_ones_within_their_bounds(method, options, how, seed, repeated):
-    """Rounds run with the whole matrix and with tiles.
+    """Rounds whose steps change agree with written-out rounds, with the whole matrix and with tiles.
 
-    With tiles, the rounds after the last change run one by one, or as a series where it takes fewer products.
+    With tiles, the rounds after the last change run one by one, or as a power series if that takes fewer products.
     """
     problem, setup = ragged([3, 9, 5], seed=seed, repeated=repeated), Setup(eta_local=0.25, local_steps=4)
     points = np.random.default_rng(seed).standard_normal((3, 4))
@@ -237,7 +246,10 @@ def test_rounds_whose_steps_change_are_the_literal_ones_within_their_bounds(meth
     ids=["fedavg", "cyclic", "beyond the limit"],
 )
 def test_the_bound_of_a_schedule_counts_the_change_of_its_norm(method, how):
-    """For an error of the labels alone, the bound holds after steps that amplify the error and then shrink it."""
+    """The bound accounts for the change of its norm when the steps change.
+
+    For an error of the labels alone, it holds after steps that amplify the error and then shrink it.
+    """
     problem = ragged([3, 9, 5])
     regime = kernel_regime(problem, Setup(eta_local=0.1, local_steps=2), None, method, **how, matrix_free="float64")
     same = kernel_regime(problem, Setup(eta_local=0.003, local_steps=2), None, method, matrix_free="float64")
@@ -280,7 +292,10 @@ def test_methods_that_remember_are_within_their_bounds(method, options, how, eta
 @pytest.mark.parametrize("steps", [2, 5])
 @pytest.mark.parametrize("sizes", [[6, 3, 9, 4], [10] * 12])
 def test_scaffold_is_bounded_up_to_its_largest_rate(sizes, steps):
-    """Stable rounds have a proved bound that literal rounds keep; at 1.1 times the limit no bound is proved."""
+    """SCAFFOLD has a proved bound for all stable server rates, and written-out rounds keep it.
+
+    At 1.1 times the limit no bound is proved.
+    """
     problem = ragged(sizes, d=6)
     setup = Setup(eta_local=kernel_regime(problem, Setup()).step_limits.eta_local / 2, local_steps=steps)
     limit = kernel_regime(problem, setup, None, "scaffold").step_limits.eta_global
@@ -317,7 +332,7 @@ def test_scaffold_takes_one_product_a_round(monkeypatch):
     regime = kernel_regime(
         ragged([6, 3, 9]), Setup(eta_local=0.1, local_steps=3), None, "scaffold", matrix_free="float64"
     )
-    assert not products  # the first memory is 0 and needs no product
+    assert not products  # The first memory is 0 and needs no product.
     for own, least, most in ((regime, 20, 21), (replace(regime, round=replace(regime.round, again=None)), 39, 42)):
         products.clear()
         own.residual_estimate([20])
@@ -328,7 +343,10 @@ def test_scaffold_takes_one_product_a_round(monkeypatch):
 @pytest.mark.parametrize("share", [0.2, 0.98])
 @pytest.mark.parametrize(("method", "options", "how"), REMEMBERING[:-1], ids=lambda part: str(part))
 def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how, share):
-    """Unit errors of the residual and of the memory are run through the exact map and compared with the bound."""
+    """What an error of size 1 grows to is bounded, for errors of the residual and of the memory.
+
+    The growth is computed with the exact map of a round and compared with the bound.
+    """
     problem = ragged([6, 3, 9, 4], seed=5)
     limit = kernel_regime(problem, Setup(eta_local=0.1), None, "fedprox", {"mu": options.get("alpha", 0.0)})
     setup = Setup(eta_local=share * limit.step_limits.eta_local / 2, local_steps=5)
@@ -358,7 +376,7 @@ def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how
 @quietly
 @pytest.mark.parametrize(("method", "options", "how"), REMEMBERING[:-1], ids=lambda part: str(part))
 def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, how):
-    """The transform at z of a round's errors is the resolvent, at z, of the round's map of (residual, memory).
+    """The transform at z of the errors of a round is the resolvent at z of the round's map of (residual, memory).
 
     It acts on (d, f), the errors of the residual and of the memory. SCAFFOLD's move contains f.
     """
@@ -384,7 +402,10 @@ def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, ho
 @pytest.mark.parametrize("share", [0.3, 0.9])
 @pytest.mark.parametrize(("method", "loose"), [("fedavg", 4), ("cyclic", 12)])
 def test_an_error_that_stays_grows_with_the_root_of_the_rounds(method, loose, share):
-    """At every round the bound covers the error of the labels with the largest (c' H c)^(1/2), c its coefficients."""
+    """At every round the bound covers the largest (c' H c)^(1/2) that an error of the labels may cause.
+
+    Here c are the coefficients of the error's movement.
+    """
     problem = ragged([6, 3, 9, 4], seed=5)
     setup = Setup(eta_local=share * kernel_regime(problem, Setup()).step_limits.eta_local / 2, local_steps=5)
     regime = kernel_regime(problem, setup, None, method, matrix_free="float64")
@@ -402,7 +423,7 @@ def test_an_error_that_stays_grows_with_the_root_of_the_rounds(method, loose, sh
 
 
 def test_tiles_that_are_off_count_by_what_the_coefficients_come_to():
-    """Moves to and fro leave only the drift of rounding."""
+    """If the coefficients move and move back, the errors of tiles cancel, and only rounding remains."""
     local = LocalErrors(1e-3 + 1e-9, 2.0, 0.0, 0.0, 0.0, 1e-3, 0.0)
     there, back = np.array([[3.0], [4.0]]), np.array([[-3.0], [-4.0]])
     start = RunState.start(np.zeros((2, 1)), ())
@@ -414,7 +435,7 @@ def test_tiles_that_are_off_count_by_what_the_coefficients_come_to():
 
 
 def test_the_bound_follows_the_errors_it_is_told_of():
-    """Tiles that are off by a hundred times their stated error break the bound."""
+    """The bound depends on the stated errors: tiles that are off by a hundred times their stated error break it."""
     problem, setup = ragged([3, 9, 5]), Setup(eta_local=0.3, local_steps=4)
     regime = kernel_regime(problem, setup, None, "fedavg", matrix_free="float32")
     worse = replace(regime.tiles, slabs=tuple((slab * (1 + 1e-4)).astype(np.float32) for slab in regime.tiles.slabs))
@@ -427,7 +448,8 @@ def test_the_bound_follows_the_errors_it_is_told_of():
     assert off.max() > after_five.entry_error
 
 
-@pytest.mark.parametrize("rounds", [[0, 1], [0, 300]])  # rounds one by one, and rounds as a series
+# Rounds run one by one in the first case, and as a series in the second.
+@pytest.mark.parametrize("rounds", [[0, 1], [0, 300]])
 def test_labels_less_initial_outputs_are_rounded(rounds):
     problem = ragged([3, 5, 4], seed=1)
     outputs = np.random.default_rng(0).uniform(-0.1, 0.1, problem.n)

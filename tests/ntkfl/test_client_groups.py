@@ -1,4 +1,7 @@
-"""Algorithm 1 by groups of clients: the run of `simulate`, in either space, any grouping, on devices or the host."""
+"""Tests of Algorithm 1 run by groups of clients: it gives the run of `simulate`.
+
+It may run in weight or function space, with any grouping, on devices or on the host.
+"""
 
 import json
 import subprocess
@@ -18,7 +21,9 @@ SETUP = Setup(width=96, eta_local=0.2, eta_global=1.3, local_steps=3, rounds=4, 
 
 
 def ragged(n=23, d=3, clients=5, seed=0):
-    """Clients of 1 to about 9 samples, as a problem and as padded arrays, and each sample's place in the arrays."""
+    """Returns clients of 1 to about 9 samples as a problem and as padded arrays, and each sample's place in
+    the arrays.
+    """
     rng = np.random.default_rng(seed)
     owner = np.concatenate([np.arange(clients), rng.choice(clients, n - clients, p=[0.4, 0.3, 0.1, 0.1, 0.1])])
     x = rng.normal(size=(n, d))
@@ -38,7 +43,10 @@ def outputs(ran, place):
 
 
 def quick(way, rows, weight_space, linearised):
-    """Whether quick tests take this case: XLA compiles each for a second; only with 16 rows a group is filled up."""
+    """Says whether quick tests run a case, because XLA compiles each for a second.
+
+    Only with 16 rows a group is padded.
+    """
     return way is client_threads or rows == (1 if weight_space == linearised else 16)
 
 
@@ -187,7 +195,7 @@ json.dump([found, largest], sys.stdout)
 """
 
 
-@pytest.mark.slow  # a process with four devices
+@pytest.mark.slow  # The test starts a process with four devices.
 def test_devices_that_share_the_neurons_give_the_same_run_and_exchange_outputs_only():
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", ON_DEVICES], env=flags, capture_output=True, text=True, check=False)
@@ -195,4 +203,4 @@ def test_devices_that_share_the_neurons_give_the_same_run_and_exchange_outputs_o
     (one, four), exchanged = json.loads(done.stdout)
     assert np.allclose(four[0], one[0], rtol=0, atol=1e-13)
     assert np.allclose(four[1], one[1], rtol=0, atol=1e-13)
-    assert 0 < exchanged <= 30  # the outputs of the one group of five clients with six samples
+    assert 0 < exchanged <= 30  # Only the outputs of one group, of five clients with six samples, are exchanged.

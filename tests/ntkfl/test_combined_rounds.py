@@ -1,4 +1,7 @@
-"""Moments where everything is random or changes at once, against every draw, run step by step in the weights."""
+"""Tests of moments of rounds in which everything is random or changes at once.
+
+They are compared with the mean over every draw, each run step by step on the weights.
+"""
 
 import itertools
 
@@ -9,9 +12,9 @@ from linear_methods import ragged
 from ntkfl import Setup, gram, random_rounds
 
 pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.infinite_width.UnstableSteps")
-BY_SIZE = ("fedavg", "fedavgm", "fedprox")  # methods whose clients are weighed by their samples
+BY_SIZE = ("fedavg", "fedavgm", "fedprox")  # methods that weigh clients by their samples
 NESTEROV = {"momentum": 0.7, "nesterov": True}
-# sizes of the clients, method, options, K, eta_local and eta_global by round, what is drawn
+# The entries are: sizes of the clients, method, options, K, eta_local and eta_global by round, what is drawn.
 CASES = {
     "scaffold, drawn": ((2, 1, 2), "scaffold", {}, 2, [0.5, 0.2], [1.5, 0.7], {"cohort": 2, "batch": 1, "noise": 0.3}),
     "scaffold, in turn": (
@@ -153,7 +156,7 @@ CASES = {
 
 
 def sequences(size, batch, steps, shuffled):
-    """Every sequence of a client's batches in a round, all equally likely."""
+    """Returns every sequence of a client's batches in a round; all are equally likely."""
     if not shuffled:
         return list(itertools.product(itertools.combinations(range(size), min(batch, size)), repeat=steps))
     once = [tuple(order[i : i + batch] for i in range(0, size, batch)) for order in itertools.permutations(range(size))]
@@ -161,7 +164,7 @@ def sequences(size, batch, steps, shuffled):
 
 
 def moved(method, options, problem, features, eta, server, cohort, taken, states):
-    """The states (weights, memories, 1) after a round of a cohort with these batches."""
+    """Returns the states (weights, memories, 1) after a round of a cohort with these batches."""
     n, clients, members = problem.n, problem.n_clients, problem.members
     weights, *memory = np.split(states[:-1], len(states) // n)
     one, after, moves = states[-1:], list(memory), []
@@ -207,7 +210,7 @@ def test_moments_of_combined_rounds_are_those_over_every_draw(name):
     parts = 1 + {"scaffold": len(sizes), "feddyn": len(sizes) + 1, "fedavgm": 1}.get(method, 0)
     unit = np.eye(parts * n + 1)
     second, mean = np.outer(unit[-1], unit[-1]), unit[-1]
-    # the map from a state to the residual
+    # the linear map from a state to the residual
     seen = np.concatenate([-features, np.zeros((n, n * (parts - 1))), problem.y[:, None]], axis=1)
     given = {"noise": noise, "batch_size": drawn["batch"], "shuffled": shuffled, "eta_local": eta_local}
     given |= {} if method == "feddyn" else {"eta_global": eta_global}

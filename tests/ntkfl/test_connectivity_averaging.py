@@ -1,4 +1,4 @@
-"""Averaging models: the exact split of the error, ensembles, discrepancies, Gamma of quadratic clients."""
+"""Tests of model averaging: the exact split of the error, ensembles, discrepancies, and Gamma of quadratic clients."""
 
 from fractions import Fraction
 
@@ -21,7 +21,7 @@ def draws(seed, shape=(5, 3, 8)):
     count, clients, samples = shape
     weights = rng.dirichlet(np.ones(clients))
     owner = rng.integers(-1, clients, size=samples)
-    # a part common to all clients makes outputs covary
+    # A part that all clients share makes outputs covary.
     outputs = rng.normal(size=shape) + rng.normal(size=(count, 1, samples))
     return outputs, rng.normal(size=(count, samples)), rng.normal(size=samples), owner, weights
 
@@ -65,7 +65,10 @@ def test_one_draw_has_no_variance_and_equal_clients_no_remainder():
 
 
 def test_the_remainder_vanishes_with_the_square_of_the_locality_of_smooth_parts():
-    """Without kinks f = v u x is quadratic in (u, v) near (1, 1), and f_WENS - f_FMA is exactly Cov_k(u, v) x."""
+    """The remainder vanishes with the square of the locality if no unit has a kink.
+
+    Near (1, 1), f = v u x is quadratic in (u, v), and f_WENS - f_FMA is exactly Cov_k(u, v) x.
+    """
     gaps = []
     for size in (0.1, 0.01):
         nets = [TwoLayer([[1 + size * a]], [1 + size * b]) for a, b in ((1, 1), (-1, -1))]
@@ -175,7 +178,7 @@ def test_gamma_scales_with_its_units_where_squares_underflow_or_overflow(seed, l
 
 
 @pytest.mark.parametrize(
-    "parts",  # (hessian, minimiser, weight) of one-parameter clients
+    "parts",  # The entries are (hessian, minimiser, weight) of clients with one parameter.
     [
         [(1e300, 0.0, 1.0), (1e-30, 1e100, 1.0)],
         [(1.0, 0.0, 1e300), (1.0, 1.0, 1e-30)],

@@ -1,4 +1,7 @@
-"""Exact barriers against rational arithmetic: the value is taken, nothing on a grid exceeds it, and identities hold."""
+"""Tests of barriers between networks, computed exactly, against rational arithmetic.
+
+The value is attained, nothing on a grid exceeds it, and identities hold.
+"""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -33,7 +36,7 @@ def _numbers(whole):
 
 @st.composite
 def pairs(draw, outputs=1):
-    """Two networks, inputs and labels: small integers (ties, dead units, common kinks) or any floats."""
+    """Draws two networks, inputs and labels: small integers (ties, dead units, common kinks) or any floats."""
     h, d, n = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 5))
     number = _numbers(draw(st.booleans()))
 
@@ -53,7 +56,7 @@ def drawn(seed, h=16, d=5, n=40):
 
 
 def exact_outputs(first, second, alpha, x):
-    """f at alpha w_1 + (1 - alpha) w_2 in rational arithmetic, [n][C]."""
+    """Returns f at alpha w_1 + (1 - alpha) w_2 in rational arithmetic, [n][C]."""
 
     def mixed(a, b):
         return [
@@ -87,7 +90,7 @@ def test_the_enclosure_holds_the_exact_value_where_it_is_taken_and_no_grid_value
     barrier = loss_barrier(*pair, loss)
     taken = exact_excess(*pair[:2], Fraction(barrier.at), *pair[2:], loss)
     assert float(taken) <= barrier.value.hi
-    slope = 1e4  # above |d/d alpha| of the loss for these sizes; `at` is the argmax rounded to float64
+    slope = 1e4  # This is above |d/d alpha| of the loss for these sizes. `at` is the maximiser rounded to float64.
     assert float(taken) >= barrier.value.lo - slope * np.finfo(float).eps or barrier.value.value == 0
     assert all(float(exact_excess(*pair[:2], alpha, *pair[2:], loss)) <= barrier.value.hi for alpha in GRID)
 
@@ -128,7 +131,10 @@ def test_repeating_the_inputs_changes_nothing(pair):
 @QUICK
 @given(pairs(), st.integers(-6, 6))
 def test_moving_a_power_of_two_between_the_layers_of_both_networks_changes_a_linear_path_only(pair, power):
-    """u -> s u, v -> v / s in both networks is linear, so it commutes with interpolation: every barrier is kept."""
+    """Moving a power of two between the layers keeps every barrier.
+
+    The map u -> s u, v -> v / s of both networks is linear, so it commutes with interpolation.
+    """
     first, second, x, y = pair
     scaled = [TwoLayer(net.hidden * 2.0**power, net.readout / 2.0**power) for net in (first, second)]
     one, other = loss_barrier(first, second, x, y), loss_barrier(*scaled, x, y)
@@ -138,7 +144,10 @@ def test_moving_a_power_of_two_between_the_layers_of_both_networks_changes_a_lin
 @QUICK
 @given(pairs(), st.sampled_from(POLYNOMIAL))
 def test_the_integral_is_that_of_every_piece(pair, loss):
-    """Squares: Boole's rule on the true pieces in rationals; absolute loss: only that the integral is not below 0."""
+    """For the squared loss the integral agrees with Boole's rule on the true pieces, in rational arithmetic.
+
+    For the absolute loss the test only asserts that the integral is not below 0.
+    """
     first, second, x, y = pair
     integral = connectivity_loss(first, second, x, y, loss)
     assert integral.hi >= 0
@@ -149,7 +158,7 @@ def test_the_integral_is_that_of_every_piece(pair, loss):
             if a * c < 0:
                 cuts.add(-c / (a - c))
     edges = sorted(cuts)
-    weights = (7, 32, 12, 32, 7)  # Boole's rule: exact to degree 5
+    weights = (7, 32, 12, 32, 7)  # Boole's rule is exact to degree 5.
     if loss == "squared":
         total = Fraction(0)
         for left, right in pairwise(edges):
@@ -160,7 +169,7 @@ def test_the_integral_is_that_of_every_piece(pair, loss):
 
 
 def integral_by_quadrature(first, second, x, y):
-    """The integral of the mean loss, by Gauss's rule between the kinks of each sample; within 1e-14."""
+    """Returns the integral of the mean loss, by Gauss's rule between the kinks of each sample; correct to 1e-14."""
     nodes, weights = np.polynomial.legendre.leggauss(40)
     total = 0.0
     for row, label in zip(x, y.astype(int), strict=True):
@@ -226,14 +235,14 @@ def test_the_largest_loss_is_taken_and_nothing_on_a_grid_exceeds_it(pair, loss):
     largest = largest_loss(*pair, loss)
     assert all(float(exact_loss(*pair[:2], alpha, *pair[2:], loss)) <= largest.value.hi for alpha in GRID)
     taken = float(exact_loss(*pair[:2], Fraction(largest.at), *pair[2:], loss))
-    assert taken >= largest.value.lo - 1e4 * np.finfo(float).eps  # `at` is rounded, as above
+    assert taken >= largest.value.lo - 1e4 * np.finfo(float).eps  # `at` is rounded, as in the test of barriers above.
 
 
 def test_linear_networks_and_a_convex_loss_have_no_barrier():
     rng = np.random.default_rng(1)
     x = np.abs(rng.normal(size=(30, 4)))
     readout = rng.normal(size=6)
-    # every unit is on, and the two networks have the same readout
+    # Every unit is active, and the two networks have the same readout.
     nets = [TwoLayer(np.abs(rng.normal(size=(6, 4))), readout) for _ in range(2)]
     for loss in ("squared", "absolute"):
         assert loss_barrier(*nets, x, np.ones(30), loss).value.value <= 1e-12
@@ -255,7 +264,7 @@ def test_the_ledgers_permuted_copy_has_a_barrier_that_grids_miss():
         return max(losses) - ends[0]
 
     assert barrier.value.error < 1e-13
-    # the grid's error exceeds the barrier's error
+    # The error of the grid exceeds the error of the barrier.
     assert 1e-4 < barrier.value.value - grid(11) < 0.05 * barrier.value.value
     assert 0 < barrier.value.value - grid(1001) < 1e-5
     taken = exact_excess(first, second, Fraction(barrier.at), x, y, "squared")
@@ -263,28 +272,35 @@ def test_the_ledgers_permuted_copy_has_a_barrier_that_grids_miss():
 
 
 def test_many_samples_with_the_same_kink_are_one_corner():
-    """f = relu((2 alpha - 1) x) for x > 0: every sample's unit turns on at alpha = 1/2."""
+    """Many samples with the same kink give one corner.
+
+    f = relu((2 alpha - 1) x) with x > 0, so that every sample's unit turns on at alpha = 1/2.
+    """
     first, second = TwoLayer([[1.0]], [1.0]), TwoLayer([[-1.0]], [1.0])
     x = np.arange(1.0, 6.0)[:, None]
     barrier = loss_barrier(first, second, x, np.zeros(5), "absolute")
-    assert barrier.value.value <= barrier.value.error  # relu is convex in alpha: no barrier
-    above = loss_barrier(first, second, x, 10 * np.ones(5), "absolute")  # |f - 10| = 10 - f: concave, corner at 1/2
+    assert barrier.value.value <= barrier.value.error  # relu is convex in alpha, so there is no barrier.
+    # |f - 10| = 10 - f is concave, with a corner at 1/2.
+    above = loss_barrier(first, second, x, 10 * np.ones(5), "absolute")
     assert np.isclose(above.value.value, 1.5, atol=2 * above.value.error) and np.isclose(above.at, 0.5)
 
 
 def test_a_double_root_and_a_residual_of_zero():
-    """f = alpha^2 against 0 touches at 0; |alpha^2 - 0| and (alpha^2)^2 are convex, so the barrier is 0."""
+    """f = alpha^2 touches the label 0 at alpha = 0; |alpha^2 - 0| and (alpha^2)^2 are convex, so the barrier is 0."""
     first, second, x = TwoLayer([[1.0]], [1.0]), TwoLayer([[0.0]], [0.0]), np.ones((1, 1))
     for loss in POLYNOMIAL:
         assert loss_barrier(first, second, x, np.zeros(1), loss).value.value <= 1e-15
     same = loss_barrier(first, first, x, np.ones(1), "absolute")
     assert same.value.value == 0.0
-    half = loss_barrier(first, second, x, np.array([0.25]), "absolute")  # |alpha^2 - 1/4| - (1/4 + alpha/2): <= 0
+    # |alpha^2 - 1/4| - (1/4 + alpha/2) is at most 0.
+    half = loss_barrier(first, second, x, np.array([0.25]), "absolute")
     assert half.value.value <= half.value.error
 
 
 def test_a_unit_that_turns_on_exactly_at_an_end():
-    """If the pre-activation is 0 at one end, the sign at the other end decides whether the unit is on all the way."""
+    """If the pre-activation is 0 at one end, the sign at the other end decides whether the unit is active all
+    the way.
+    """
     x = np.ones((1, 1))
     for end, other, expected in ((0.0, 2.0, 1.0), (0.0, -2.0, 0.0), (2.0, 0.0, 1.0), (-2.0, 0.0, 0.0)):
         path = squared_error(Segment(TwoLayer([[other]], [1.0]), TwoLayer([[end]], [1.0]), x), np.zeros(1))
@@ -326,7 +342,7 @@ def test_the_logistic_barrier_encloses_a_grid(pair):
     losses = [np.logaddexp(0, -y * between(first, second, a).outputs(x)).mean() for a in alphas]
     excess = losses - (1 - alphas) * losses[0] - alphas * losses[-1]
     assert excess.max() <= barrier.value.hi + 1e-13
-    steepest = 2 * 48 * 36 / 200  # the largest |df/d alpha| here times a grid step: a grid misses no more
+    steepest = 2 * 48 * 36 / 200  # This is the largest |df/d alpha| times a grid step. A grid misses no more than this.
     assert barrier.value.lo <= excess.max() + steepest
 
 
@@ -379,7 +395,7 @@ def test_the_accuracy_barrier_is_what_no_grid_point_exceeds(pair):
     barrier = accuracy_barrier(first, second, x, y)
     assert 0 <= barrier.value.value <= 1
     for alpha in GRID:
-        if not tied(alpha):  # an isolated tie does not count
+        if not tied(alpha):  # An isolated tie does not count.
             drop = 1 - accuracy(alpha) / (alpha * ends[1] + (1 - alpha) * ends[0])
             assert float(drop) <= barrier.value.hi
 
@@ -395,13 +411,16 @@ def test_a_group_of_two_is_the_midpoint():
 def test_groups_of_copies_have_no_barrier_and_linear_groups_gain_the_variance():
     first, _, x, y = drawn(4)
     assert group_barrier([first] * 5, x, y).lo <= 0 <= group_barrier([first] * 5, x, y).hi
-    nets = [TwoLayer(np.array([[float(k)]]), np.array([1.0])) for k in (1, 2, 6)]  # f_k(1) = k, linear in w
+    nets = [TwoLayer(np.array([[float(k)]]), np.array([1.0])) for k in (1, 2, 6)]  # f_k(1) = k, which is linear in w
     group = group_barrier(nets, np.ones((1, 1)), np.zeros(1))
     assert group.lo <= -np.var([1, 2, 6]) <= group.hi
 
 
 def test_the_group_accuracy_barrier_can_be_negative():
-    """Two half-plane classifiers, each right on one of two samples; their mean is right on both."""
+    """A group's accuracy barrier may be negative.
+
+    Two half-plane classifiers are each right on one of two samples, and their mean is right on both.
+    """
     nets = [
         TwoLayer([[1.0, 0.0], [0.0, 1.0]], [3.0, -1.0]),
         TwoLayer([[1.0, 0.0], [0.0, 1.0]], [-1.0, 3.0]),
@@ -421,7 +440,11 @@ def test_one_output_written_as_a_row_is_one_output():
 
 
 def test_a_tie_that_floats_cannot_tell_is_decided_in_integers(monkeypatch):
-    """On the first sample 0.1 + 0.2 - 0.3 = 2^-54 > 0, for these floats exactly; the other two are right either way."""
+    """A tie in floats is decided in integers.
+
+    On the first sample 0.1 + 0.2 - 0.3 = 2^-54 > 0 exactly, for these floats. The two other samples are right either
+    way.
+    """
     net = TwoLayer([[0.1, 0.0], [0.2, 0.0], [0.3, 1.0]], [1.0, 1.0, -1.0])
     x = np.array([[1.0, 0.0], [0.0, -1.0], [0.0, 1.0]])
     labels = [np.array([label, 1.0, -1.0]) for label in (-1.0, 1.0)]
@@ -436,7 +459,10 @@ def test_a_tie_that_floats_cannot_tell_is_decided_in_integers(monkeypatch):
 
 @mp.workdps(50)
 def exact_accuracy_drop(first, second, x, y):
-    """The supremum over open pieces in rational arithmetic and 50 digits; None if an end classifies nothing right."""
+    """Returns the supremum over the open pieces, in rational arithmetic and 50 digits.
+
+    Returns None if one of the two networks classifies no sample correctly.
+    """
 
     def correct(row, label, alpha):
         out = exact_outputs(first, second, alpha, row[None])[0]
@@ -456,7 +482,7 @@ def exact_accuracy_drop(first, second, x, y):
             outs = [list(column) for column in zip(*values, strict=True)]
             pairs_of = [(p, q) for k, p in enumerate(outs) for q in outs[k + 1 :]]
             heights = [outs[0]] if len(outs) == 1 else [[u - v for u, v in zip(*pq, strict=True)] for pq in pairs_of]
-            for zero, half, full in heights:  # heights at t = (alpha - left) / (right - left)
+            for zero, half, full in heights:  # These are heights at t = (alpha - left) / (right - left).
                 bend, slope = 2 * (zero + full - 2 * half), 4 * half - 3 * zero - full
                 under = slope * slope - 4 * bend * zero
                 tops = [mp.mpf(0)] if not bend and not slope else []
@@ -490,7 +516,7 @@ def test_the_accuracy_barrier_is_the_supremum_over_open_pieces(pair, outputs, ra
     if outputs > 1:
         rows = [[[random.randint(-3, 3) for _ in first.hidden] for _ in range(outputs)] for _ in range(2)]
         first, second = TwoLayer(first.hidden, rows[0]), TwoLayer(second.hidden, rows[1])
-    x = np.concatenate([x, x])  # with labels that may contradict each other
+    x = np.concatenate([x, x])  # Each input occurs twice, and its labels may contradict each other.
     y = np.array([random.choice((-1, 1)) if outputs == 1 else random.randrange(outputs) for _ in x])
     true = exact_accuracy_drop(first, second, x, y)
     if true is None:
@@ -498,7 +524,7 @@ def test_the_accuracy_barrier_is_the_supremum_over_open_pieces(pair, outputs, ra
     barrier = accuracy_barrier(first, second, x, y)
     assert 0 <= barrier.value.value <= 1
     assert barrier.value.lo - 1e-15 <= true <= barrier.value.hi + 1e-15
-    assert barrier.value.error < 1e-6  # no tie and no order of equal or close changes stays undecided
+    assert barrier.value.error < 1e-6  # No tie stays undecided, and neither does the order of equal or close changes.
     order = random.sample(range(len(x)), len(x))
     again = accuracy_barrier(first, second, x[order], y[order])
     assert (again.value.value, again.value.error, again.at) == (barrier.value.value, barrier.value.error, barrier.at)
@@ -506,9 +532,13 @@ def test_the_accuracy_barrier_is_the_supremum_over_open_pieces(pair, outputs, ra
 
 @pytest.mark.parametrize("labels", ["+++++-----", "-----+++++", "+-+-+-+-+-"])
 def test_changes_at_one_alpha_are_one_change_in_any_order(labels):
-    """f = (1 - 2 alpha) x: five samples are right before 1/2, the five others after it."""
+    """Changes at one alpha count as one change, in any order of the samples.
+
+    f = (1 - 2 alpha) x, so that five samples are right before 1/2, and the five others after it.
+    """
     y = np.array([1 if sign == "+" else -1 for sign in labels])
-    for x in (np.ones((10, 1)), np.arange(1.0, 11.0)[:, None] / 10):  # equal samples, and samples of one direction
+    # The samples are equal, or have the same direction.
+    for x in (np.ones((10, 1)), np.arange(1.0, 11.0)[:, None] / 10):
         barrier = accuracy_barrier(TwoLayer([[1.0]], [-1.0]), TwoLayer([[1.0]], [1.0]), x, y)
         assert barrier.value.value == barrier.value.error == 0 and barrier.pieces == 2
     x = np.random.default_rng(0).normal(size=(10, 3))
@@ -516,32 +546,44 @@ def test_changes_at_one_alpha_are_one_change_in_any_order(labels):
     y = np.where(first.outputs(x) > 0, y, -y)
     barrier = accuracy_barrier(
         TwoLayer(first.hidden, -first.readout), first, x, y
-    )  # all outputs change sign at 1/2 alone
+    )  # All outputs change their sign at 1/2 only.
     assert barrier.value.hi < 1e-10
 
 
 def test_changes_closer_than_floats_can_tell_are_put_in_order():
-    """f = x_1 (1 - 2 alpha) + x_2 alpha changes sign at 1/2 for x = (1, 0), and at 1/(2 - t) > 1/2 for (1, t)."""
+    """Changes that are closer than floats can distinguish are put in order.
+
+    f = x_1 (1 - 2 alpha) + x_2 alpha changes its sign at 1/2 for x = (1, 0), and at 1/(2 - t) > 1/2 for (1, t).
+    """
     first, second = TwoLayer([[1.0, 0.0], [0.0, 1.0]], [-1.0, 1.0]), TwoLayer([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0])
     x = np.array([[1.0, 0.0], [1.0, 2.0**-60], [0.0, 1.0]])
-    barrier = accuracy_barrier(first, second, x, np.array([1, -1, 1]))  # the first ends 2^-62 before the second begins
-    assert barrier.value.lo <= 1 / 3 <= barrier.value.hi  # between the changes only the third is right
-    other = accuracy_barrier(first, second, x, np.array([-1, 1, 1]))  # the second ends after the first begins: no dip
+    # The first sample's right part ends 2^-62 before the second's begins.
+    barrier = accuracy_barrier(first, second, x, np.array([1, -1, 1]))
+    assert barrier.value.lo <= 1 / 3 <= barrier.value.hi  # Between the two changes only the third sample is right.
+    # Here the second's right part ends after the first's begins, so there is no dip.
+    other = accuracy_barrier(first, second, x, np.array([-1, 1, 1]))
     assert other.value.hi < barrier.value.lo and barrier.value.error < 1e-14 and barrier.pieces == other.pieces == 3
 
 
 def test_the_mean_of_three_networks_is_not_rounded():
-    """Thirds are no floats: the mean's output is 0 for certain, a tie, and so wrong."""
+    """The mean of three networks is not rounded, although thirds are no floats.
+
+    Its output is exactly 0, a tie, and so counts as wrong.
+    """
     nets = [TwoLayer([[1.0], [0.0]], v) for v in ([1.0, 1.0], [1.0, 0.0], [-2.0, 0.0])]
     group = group_accuracy_barrier(nets, np.ones((2, 1)), np.ones(2))
     assert group.value == 1 and group.error == 0
 
 
 def test_a_unit_that_is_dead_in_the_rounded_mean_alone_counts():
-    """The mean's weight -1 - 2^-53 is rounded to -1: on x = (-1, -1) the exact unit is 2^-53 > 0, for class 0."""
+    """A unit that is dead only in the rounded mean counts as active.
+
+    The mean's weight -1 - 2^-53 is rounded to -1. On x = (-1, -1) the exact unit is 2^-53 > 0, which gives class 0.
+    """
     nets = [TwoLayer([[-1 - t, 1.0]], [[1.0], [0.0]]) for t in (2.0**-52, 0.0)]
     x, y = np.array([[-1.0, -1.0], [1.0, 2.0]]), np.array([0, 0])
-    group = group_accuracy_barrier(nets, x, y)  # the mean is right on both, the networks on 2 and on 1
+    # The mean is right on both samples, one network on two and the other on one.
+    group = group_accuracy_barrier(nets, x, y)
     assert group.lo <= 1 - 2 / 1.5 <= group.hi and group.error < 1e-14
 
 
@@ -645,7 +687,11 @@ def test_bad_input_is_refused_with_the_value_found(name):
 
 @pytest.mark.parametrize("readout", [-8.0, 0.1])
 def test_the_same_sample_many_times_has_the_barrier_of_one(readout):
-    """A sum of many units one by one would drift; the outputs are linear in alpha, so the true barrier is 0."""
+    """The same sample many times has the barrier of one sample.
+
+    A sum of many equal terms would drift if they were added one by one. The outputs are linear in alpha, so the true
+    barrier is 0.
+    """
     first, second = (TwoLayer(np.ones((1, 1)), np.array([v])) for v in (readout, readout * (1 + 1e-7)))
     barrier = loss_barrier(first, second, np.ones((20_000, 1)), np.ones(20_000), "logistic").value
     assert barrier.lo <= 0 <= barrier.hi and barrier.error < 1e-11
@@ -653,7 +699,7 @@ def test_the_same_sample_many_times_has_the_barrier_of_one(readout):
 
 @pytest.mark.parametrize("readout", [0.1, 0.7, 3.0])
 def test_the_integral_of_many_equal_pieces_is_that_of_one(readout):
-    """The integral between equal networks is their loss, also on more samples than one block holds."""
+    """The integral between equal networks is their loss, even on more samples than one block holds."""
     network, n = TwoLayer(np.ones((1, 1)), np.array([readout])), 3 * convex_path.BLOCK // 2
     integral = connectivity_loss(network, network, np.ones((n, 1)), np.ones(n), "logistic")
     with mp.workdps(30):
@@ -679,7 +725,7 @@ def test_a_bound_that_ends_early_says_so_and_more_points_bring_it_closer(loss):
     rough, closer, done = (loss_barrier(first, second, x, y, loss, most) for most in (70, 2000, 10**6))
     assert rough.stopped.startswith("bounded to") and rough.stopped.endswith("by 70 points")
     assert rough.stopped in str(rough) and not done.stopped
-    for earlier, other in ((rough, closer), (closer, done)):  # each enclosure contains the next, up to rounding
+    for earlier, other in ((rough, closer), (closer, done)):  # Each enclosure contains the next, up to rounding.
         assert earlier.value.lo <= other.value.lo + 1e-9 and other.value.hi <= earlier.value.hi + 1e-9
     assert done.value.error <= 1e-9 < rough.value.error and done.value.lo > 1
     with pytest.raises(ValueError, match="most_points"):

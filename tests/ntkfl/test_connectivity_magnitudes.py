@@ -1,4 +1,7 @@
-"""Losses along segments and of groups, for numbers of any size: a number whose square underflows is still enclosed."""
+"""Tests of losses along segments and of groups, for numbers of any size.
+
+A number whose square underflows is still enclosed.
+"""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -16,7 +19,10 @@ ONE = TwoLayer([[1.0]], [1e-162]), TwoLayer([[1.0]], [3e-162]), np.ones((1, 1)),
 
 @st.composite
 def problems(draw):
-    """Two networks of h units and one output, inputs and labels: small integers, one kind times a power of 2."""
+    """Draws two networks of h units and one output, inputs and labels.
+
+    All are small integers; those of one kind are multiplied by one power of 2.
+    """
     h, d, n = draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.integers(1, 3))
     sizes = {part: draw(st.integers(-1070, 220)) for part in ("x", "hidden")}
     sizes["readout"] = draw(st.integers(-1070, max(-1069, 460 - max(0, sizes["x"]) - max(0, sizes["hidden"]))))
@@ -68,7 +74,7 @@ def loss_at(first, second, x, y, loss, alpha):
 
 
 def kinks(first, second, x):
-    """The places where a unit changes its sign on a sample."""
+    """Returns the places on the segment where a unit changes its sign on a sample."""
     places = {Fraction(0), Fraction(1)}
     for left_unit, two in zip(weights(first)[0], weights(second)[0], strict=True):
         for row in x.tolist():
@@ -79,7 +85,7 @@ def kinks(first, second, x):
 
 
 def integral(function, edges):
-    """The integral of a polynomial of degree at most 5 on each piece: Boole's rule."""
+    """Returns the integral of a polynomial of degree at most 5 on each piece, by Boole's rule."""
     return sum(
         (right - left) / 90 * sum(w * function(left + (right - left) * k / 4) for k, w in enumerate((7, 32, 12, 32, 7)))
         for left, right in pairwise(edges)
@@ -100,7 +106,7 @@ def test_the_largest_loss_is_enclosed(problem, loss):
     top = Fraction(float(largest.value.value)) + Fraction(float(largest.value.error))
     assert all(loss_at(*problem, loss, alpha) <= top for alpha in [*GRID, *kinks(*problem[:3])])
     low = Fraction(float(largest.value.value)) - Fraction(float(largest.value.error))
-    assert low <= taken * (1 + Fraction(1, 10**9))  # `at` is the argmax rounded to float64
+    assert low <= taken * (1 + Fraction(1, 10**9))  # `at` is the maximiser rounded to float64.
     excess = loss_barrier(*problem, loss).value
     top = Fraction(float(excess.value)) + Fraction(float(excess.error))
     ends = [loss_at(*problem, loss, Fraction(end)) for end in (0, 1)]

@@ -1,4 +1,7 @@
-"""Long products and sums against rational arithmetic; suprema and integrals of piecewise polynomials."""
+"""Tests of long products and sums, which are compared with rational arithmetic.
+
+Suprema and integrals of piecewise polynomials are tested too.
+"""
 
 from fractions import Fraction
 
@@ -23,7 +26,7 @@ NUMBERS = st.floats(-1e30, 1e30, allow_nan=False) | st.floats(-1e-290, 1e-290) |
 
 
 def rational(value):
-    """The exact value of a number in long precision."""
+    """Returns the exact value of a number in long precision."""
     high = float(value)
     return Fraction(high) + Fraction(float(value - LONG(high)))
 
@@ -51,7 +54,8 @@ def test_a_long_product_keeps_what_float64_loses():
 def test_running_sums_are_as_close_as_their_bound_says(seed, length):
     terms = np.random.default_rng(seed).integers(-(2**40), 2**40, size=length).astype(float) / 3
     sums = running_sum(terms)
-    exact = np.cumsum((terms * 3).round().astype(np.int64))  # the rounding of the third is in the terms: at most EPS
+    # The rounding of the third is part of the terms, and is at most EPS.
+    exact = np.cumsum((terms * 3).round().astype(np.int64))
     allowed = running_sum_error(length) * np.abs(terms).sum() + np.finfo(float).eps * np.abs(terms).sum()
     assert sums.shape == (length,)
     assert np.abs(np.asarray(sums - LONG(1) * exact / 3, float)).max() <= allowed
@@ -82,7 +86,7 @@ def test_a_leading_coefficient_near_nothing_does_not_upset_the_roots():
     for tiny in (0.0, 5e-324, 1e-200, 1e-25):
         path = PiecewisePolynomial(
             np.array([0.0, 1.0], LONG), np.array([[0.0, 1.0, -1.0, tiny, -tiny]], LONG)
-        )  # the piece is nearly alpha - alpha^2
+        )  # The piece is nearly alpha - alpha^2.
         supremum = path.supremum()
         assert np.isclose(supremum.value, 0.25, rtol=1e-15) and np.isclose(supremum.at, 0.5)
 
@@ -119,7 +123,10 @@ def test_the_pieces_of_a_segment_are_the_outputs_of_its_networks(seed, units, ou
 
 @pytest.mark.parametrize("length", [9000, 40000])
 def test_a_product_of_many_features_is_as_close_as_its_bound_says(length):
-    """With many products, few bits fit into a slice: the bound includes the bits beyond three slices."""
+    """The bound on a product of many features includes the bits beyond three slices.
+
+    With many terms, few bits fit into a slice.
+    """
     for seed in range(3):
         rng = np.random.default_rng(seed)
         x, row = rng.uniform(0.9, 1, size=(2, 1, length))
@@ -137,7 +144,7 @@ def test_what_three_slices_leave_out_of_equal_entries_adds_up_and_is_in_the_boun
         assert off <= Fraction(float(long_product_error(x, x)[0, 0]))
         worst = max(worst, float(off))
     if LONG_EPS < 1e-18:
-        assert worst > 16 * LONG_EPS * length  # the slices' share of the error is the larger one
+        assert worst > 16 * LONG_EPS * length  # The larger share of the error is that of the slices.
 
 
 def test_products_with_zeros_are_exact():

@@ -1,4 +1,7 @@
-"""Planes, curves and grids: coordinates reproduce the networks, and values are those of single points."""
+"""Tests of planes, curves and grids through networks: coordinates reproduce the networks.
+
+Values on a grid are those of single points.
+"""
 
 import numpy as np
 import pytest
@@ -39,7 +42,7 @@ def test_the_coordinates_reproduce_the_three_points_and_the_axes_are_orthonormal
 def test_the_losses_of_the_plane_are_those_of_each_of_its_networks(loss):
     rng = np.random.default_rng(3)
     nets = networks(1, outputs=3 if loss == "cross-entropy" else None)
-    x = rng.normal(size=(3000, 4))  # more than one block
+    x = rng.normal(size=(3000, 4))  # The samples fill more than one block.
     y = rng.integers(0, 3, size=3000) if loss == "cross-entropy" else rng.choice([-1.0, 1.0], size=3000)
     plane = plane_through([net.vector() for net in nets])
     s, t = plane.axes(4)

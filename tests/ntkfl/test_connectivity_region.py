@@ -1,4 +1,7 @@
-"""The size of a low-loss region against volumes known in closed form, and its dependence on the domain."""
+"""Tests of the size of a low-loss region against volumes that are known in closed form.
+
+The size depends on the domain.
+"""
 
 import math
 
@@ -25,7 +28,7 @@ def test_uniform_points_enclose_the_size_of_a_ball(size):
         for seed in range(20)
         for estimate in [region_size(squared_norm, 1.0, np.zeros(size), 2.5, np.random.default_rng(seed), 4000)]
     ]
-    assert sum(inside) >= 16  # of 20 at 95%: fewer than 16 has a probability of 3e-4
+    assert sum(inside) >= 16  # An interval of 95% misses the truth more than 4 times in 20 with a probability of 3e-4.
 
 
 def test_the_whole_cube_and_nothing_are_at_the_ends():
@@ -36,18 +39,26 @@ def test_the_whole_cube_and_nothing_are_at_the_ends():
 
 
 def test_splitting_finds_the_ball_of_the_ledger():
-    """S = 20: the log of the ball's share of a cube of side 4 is known; the ledger saw 31.5, 30.8, 32.0 for 31.38."""
+    """Splitting finds the known volume of a ball in a cube of side 4, with S = 20 dimensions.
+
+    Its log share of the cube is -31.38. The project's list of statements records measured values of 31.5, 30.8 and
+    32.0.
+    """
     size = 20
     radius = 4 * math.exp((-31.38 - log_ball(size, 1.0)) / size)
     assert np.isclose(log_ball(size, radius) - size * math.log(4), -31.38)
     rng = np.random.default_rng(0)
     shares = [log_share(squared_norm, radius**2, np.zeros(size), 4.0, rng, 150) for _ in range(8)]
-    # the mean has a standard error of .2; with 30 moves a level it is 1.2 too high
+    # The mean has a standard error of .2. With 30 moves in each level it would be 1.2 too high.
     assert abs(np.mean(shares) + 31.38) < 0.8
 
 
 def test_splitting_and_uniform_points_agree_on_a_network():
-    """h = l = 2, S = 6, eps = .15, a cube of side 4, as in the ledger; the labels are the anchor's outputs."""
+    """Splitting and uniform points give the same size of a network's low-loss region.
+
+    The setting is that of the project's list of statements: h = l = 2, S = 6, eps = .15, a cube of side 4. The labels
+    are the outputs of the anchor.
+    """
     rng = np.random.default_rng(0)
     anchor = TwoLayer(0.5 * rng.normal(size=(2, 2)), 0.5 * rng.normal(size=2))
     x = rng.uniform(-1, 1, size=(20, 2))
@@ -63,7 +74,7 @@ def test_splitting_and_uniform_points_agree_on_a_network():
     assert uniform.lo <= split.hi and split.lo <= uniform.hi
     assert split.error < 0.2 * split.value
     larger = region_size(losses, 0.15, np.zeros(6), 16.0, rng, 100_000)
-    assert larger.lo > uniform.hi  # d_eps grows without bound with the domain
+    assert larger.lo > uniform.hi  # d_eps grows without bound with the domain.
 
 
 BAD = {

@@ -1,4 +1,7 @@
-"""Algorithm 1 on a convex loss, against the training engine on a linearised network; the bound holds."""
+"""Tests of Algorithm 1 on a convex loss, which is compared with the training engine on a linearised network.
+
+The bound holds.
+"""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -112,7 +115,7 @@ def test_the_bound_holds_and_is_the_least_of_its_kind(sizes, share, server, step
     other = minimize(objective, np.zeros(problem.n), tol=1e-12).fun / (1 - share)
     assert bound <= other * (1 + 1e-9)
     assert bound >= other * (1 - 1e-4)
-    if loss == "squares":  # kernel ridge regression, in closed form
+    if loss == "squares":  # For squares the bound is kernel ridge regression, in closed form.
         r = problem.y - start
         exact = ridge / 2 * r @ np.linalg.solve(h + ridge * np.eye(problem.n), r) / (1 - share)
         assert bound == pytest.approx(exact, rel=1e-9)

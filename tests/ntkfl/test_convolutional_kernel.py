@@ -1,4 +1,7 @@
-"""The kernel of convolutional networks: against a recursion over pairs of pixels and against finite torch networks."""
+"""Tests of the kernel of convolutional networks.
+
+It is compared with a recursion over pairs of pixels and with finite torch networks.
+"""
 
 from importlib import import_module
 
@@ -18,19 +21,21 @@ TORCH = {"relu": torch.relu, "erf": torch.erf, "gelu": torch.nn.functional.gelu}
 
 def images(n, shape=(2, 4, 3), seed=0):
     pixels = np.random.default_rng(seed).normal(size=(n, *shape))
-    pixels[0, :, :, -1:] = 0  # zero pixels, as at the border of digits
+    pixels[0, :, :, -1:] = 0  # Some pixels are zero, as at the border of digits.
     return pixels
 
 
 def patches(covariance):
-    """The mean of a covariance of pixels, (h, w, h, w), over nine shifts of both images, with 0 beyond the border."""
+    """Returns the mean of a covariance of pixels, (h, w, h, w), over nine shifts of both images, with 0 beyond the
+    border.
+    """
     h, w = covariance.shape[:2]
     wide = np.pad(covariance, 1)
     return sum(wide[i : i + h, j : j + w, i : i + h, j : j + w] for i in range(3) for j in range(3)) / 9
 
 
 def moments(activation, a, b, c):
-    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)]."""
+    """Returns E[phi(u) phi(v)] and E[phi'(u) phi'(v)]."""
     if activation == "relu":
         norms = np.sqrt(a * b)
         angle = np.arccos(np.clip(c / np.where(norms > 0, norms, 1), -1, 1))
@@ -45,7 +50,7 @@ def moments(activation, a, b, c):
 
 
 def recursion(x, z, depth, activation):
-    """The kernel of two images, from the covariances of all pairs of their pixels."""
+    """Returns the kernel of two images, from the covariances of all pairs of their pixels."""
     gain, pairs = 2.0 if activation == "relu" else 1.0, {"xx": (x, x), "zz": (z, z), "xz": (x, z)}
     covariance = {k: patches(np.einsum("chw,cij->hwij", *pair)) for k, pair in pairs.items()}
     theta = covariance["xz"]
@@ -92,7 +97,7 @@ def test_finite_networks_have_it_as_their_mean(activation, depth):
     kernels = np.array(kernels)
     standard_error = kernels.std(axis=0, ddof=1) / np.sqrt(draws)
     limit = gram.convolutional(x, depth=depth, activation=activation)
-    # the deviation of the mean falls as 1 / channels
+    # The deviation of the mean falls as 1 / channels.
     assert (np.abs(kernels.mean(axis=0) - limit) < 5 * standard_error + depth / channels / 3 * limit.max()).all()
     assert standard_error.max() < 0.04 * limit.max()
 
@@ -104,7 +109,7 @@ def test_neural_tangents_agrees(activation):
     x, gain = images(3), 2**0.5 if activation == "relu" else 1.0
     layers = [
         f for g in (2**0.5, gain) for f in (stax.Conv(1, (3, 3), padding="SAME", W_std=g, b_std=None), phi)
-    ]  # the module's first layer divides by its two channels
+    ]  # Our first layer divides by the two channels, and neural-tangents' first layer does not.
     kernel = stax.serial(*layers, stax.GlobalAvgPool(), stax.Dense(1, W_std=1.0, b_std=None))[2]
     theirs = np.asarray(jax.jit(lambda x: kernel(x, None, "ntk"))(x.transpose(0, 2, 3, 1)))
     ours = gram.convolutional(x, activation=activation)
@@ -118,7 +123,7 @@ def test_symmetric_and_the_same_in_blocks(activation, monkeypatch):
     whole = gram.convolutional(x, activation=activation)
     assert np.array_equal(whole, whole.T)
     assert np.linalg.eigvalsh(whole)[0] > 0
-    monkeypatch.setattr(import_module("ntkfl.gram.deep"), "_ENTRIES", 2 * 144)  # two images at a time
+    monkeypatch.setattr(import_module("ntkfl.gram.deep"), "_ENTRIES", 2 * 144)  # Two images are computed at a time.
     assert np.array_equal(gram.convolutional(x, activation=activation), whole)
     assert np.allclose(gram.convolutional(x, x[1:], activation=activation), whole[:, 1:], rtol=1e-13)
 
@@ -129,7 +134,7 @@ def test_duplicates_and_near_duplicates_keep_their_digits(activation):
     x = np.concatenate([x, x, (1 + 2**-30) * x, x + 1e-9])
     ours = gram.convolutional(x, depth=4, activation=activation)
     shared = gram.deep(x[:, :, 0, 0] / 3, depth=4, activation=activation)
-    # ReLU is homogeneous, and in every layer eight of the nine pixels of a patch are beyond the border
+    # ReLU is homogeneous, and in every layer eight of the nine pixels of a patch are beyond the border.
     if activation == "relu":
         assert np.abs(9**2 * ours - shared)[:4, :4].max() < 1e-14 * shared.max()
         assert np.abs(9**2 * ours - shared).max() < 1e-11 * shared.max()
@@ -138,7 +143,7 @@ def test_duplicates_and_near_duplicates_keep_their_digits(activation):
 
 
 def precise_moments(activation, a, b, c):
-    """`moments` in mpmath."""
+    """Returns `moments` computed in mpmath."""
     if activation == "relu":
         size = sqrt(a * b)
         cosine = max(mpf(-1), min(mpf(1), c / size)) if size else mpf(0)
@@ -154,7 +159,7 @@ def precise_moments(activation, a, b, c):
 
 
 def precise(x, z, depth, activation):
-    """The kernel of two rows of pixels, (w, channels), in mpmath: the recursion over all pairs of pixels."""
+    """Returns the kernel of two rows of pixels, (w, channels), in mpmath, by the recursion over all pairs of pixels."""
     gain, w = 2 if activation == "relu" else 1, range(len(x))
 
     def patches(c):
@@ -191,7 +196,10 @@ def precise(x, z, depth, activation):
     channels=st.sampled_from([1, 3]),
 )
 def test_patches_of_any_norms_keep_their_digits(seed, depth, activation, ratio, near, sign, channels):
-    """Rows of pixels, nearly parallel or antipodal, have norm ratios up to 1e12: errors are few roundings a layer."""
+    """For patches of any norms the error is few roundings in each layer.
+
+    The rows of pixels are nearly parallel or antipodal, and their norms have ratios of up to 1e12.
+    """
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((3, channels)) * 10.0 ** -rng.uniform(0, ratio, (3, 1))
     x[0] *= rng.choice([0.0, 1.0])
@@ -216,7 +224,7 @@ def image(row):
 def test_the_bound_is_symmetric_and_certifies_an_eigenvalue(activation):
     x = images(4)
     x[1] = 0
-    x[1, 0, 2, 1] = 3.0  # patches of zeros have no angle
+    x[1, 0, 2, 1] = 3.0  # Patches of zeros have no angle.
     kernel = gram.convolutional_estimate(x, activation=activation)
     assert np.array_equal(kernel.value, gram.convolutional(x, activation=activation))
     assert np.array_equal(kernel.error, kernel.error.T)
@@ -237,7 +245,10 @@ def test_pixels_whose_squares_lose_bits_have_no_bound():
 
 
 def test_two_pixels_a_hundred_million_apart():
-    """The kernel was once off by 2.7e-3 of itself: the squares of such norms hide the angle between the patches."""
+    """Two pixels with a ratio of a hundred million have an accurate kernel.
+
+    The kernel was once off by 2.7e-3 of itself, because the squares of such norms hide the angle between the patches.
+    """
     x, z = np.array([0.7, 0.7 * (1e8 + 0.7)])[:, None]
     kernel = gram.convolutional(image(x), image(z), depth=6)[0, 0]
     with mp.workdps(60):

@@ -1,4 +1,7 @@
-"""The built-in data sets, the idx reader and image pools behind them, and their names on the command line."""
+"""Tests of the built-in data sets and their names on the command line.
+
+The reader of idx files and the pools of images behind the data sets are tested too.
+"""
 
 import gzip
 import re
@@ -27,14 +30,14 @@ def unit(x):
 
 
 def which_digit(row, pool=CENTRED):
-    """Index in scikit-learn's order of the image that a row of digits() is."""
+    """Returns the index, in scikit-learn's order, of the image from which a row of digits() was made."""
     products = unit(pool) @ row
     assert products.max() > 1 - 1e-12
     return int(products.argmax())
 
 
 def write_idx(path, array, magic=None):
-    """Write an idx file, compressed if its name ends in .gz."""
+    """Writes an idx file, compressed if its name ends in .gz."""
     magic = 0x0800 | array.ndim if magic is None else magic
     sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
     content = magic.to_bytes(4, "big") + sizes + array.astype(np.uint8).tobytes()
@@ -42,7 +45,9 @@ def write_idx(path, array, magic=None):
 
 
 def write_pool(folder, train=12, test=8, suffix=".gz", seed=0):
-    """A folder of four tiny idx files; every class from 0 to 9 occurs twice. Returns the pool."""
+    """Writes a folder of four tiny idx files, in which every class from 0 to 9 occurs twice, and returns the pool of
+    images.
+    """
     rng = np.random.default_rng(seed)
     images = rng.integers(0, 256, size=(train + test, 3, 2))
     classes = np.arange(train + test) % 10
@@ -139,7 +144,7 @@ def test_the_installed_fashion_mnist():
         pytest.skip("the Debian package dataset-fashion-mnist is not installed")
     problem = data.fashion_mnist(n=200, seed=1, target="one-hot", test=50)
     assert problem.x.shape == (200, 784)
-    assert problem.y.sum(axis=0).min() >= 5  # ten equal classes of 7000
+    assert problem.y.sum(axis=0).min() >= 5  # There are ten equal classes of 7000 images.
     gram = np.abs(problem.x @ problem.x.T) - np.eye(200)
     assert gram.max() < 1 - 1e-6
     with pytest.raises(ValueError, match="14001 images are asked for; 14000 distinct ones have target"):
@@ -184,7 +189,11 @@ def test_sphere_rows_are_unit_and_the_labels_as_named(n, d, seed):
 
 
 def test_the_sphere_is_uniform_and_the_labels_fair():
-    """Means within 5 standard errors: E x = 0, E x x^T = I/d (variance of an entry at most 2/d^2), E y = 0."""
+    """The sphere is uniform, and the labels are fair coins.
+
+    Means are within 5 standard errors of E x = 0, E x x^T = I/d (the variance of an entry is at most 2/d^2) and E y =
+    0.
+    """
     n, d = 20000, 5
     problem = data.sphere(n, d, seed=1)
     assert np.abs(problem.x.mean(axis=0)).max() < 5 / np.sqrt(n * d)

@@ -1,4 +1,7 @@
-"""The engine's round, differentiated, equals the closed forms, with the windows of IMA too."""
+"""Tests of linear limits that are found by differentiating the training engine's round.
+
+They equal the closed forms, and the same is tested with the windows of IMA.
+"""
 
 from dataclasses import replace
 
@@ -77,7 +80,7 @@ class Bounded(Average):
 
 
 def engine(problem, setup, method, momentum=0.0):
-    """Outputs of the engine's rounds on the network linearised at its drawn weights, and these weights."""
+    """Returns the outputs of the engine's rounds on the network linearised at its drawn weights, and these weights."""
     weights = draw(setup.width, problem.d, setup.seed)
     optimizer = SGD(momentum)
     run = wide_federation(problem, setup, weights, method=method, linearised=True, optimizer=optimizer)
@@ -111,7 +114,7 @@ def test_the_closed_forms_are_the_derivative_of_the_engine_s_round(
     t = np.arange(25)
     expected = closed.residual(t)
     assert np.abs(other.residual(t) - expected).max() <= 1e-10 * max(1, np.abs(expected).max())
-    if not repeated:  # double roots are found to 1e-8
+    if not repeated:  # Double roots are found to 1e-8 only.
         assert other.rate == pytest.approx(closed.rate, abs=1e-7)
 
 
@@ -149,7 +152,8 @@ def test_the_server_rate_that_is_searched_for_is_where_stability_ends(method):
         radii.append(np.abs(np.linalg.eigvals(at.round_map)).max())
     assert radii[0] < 1 < radii[1]
     again = ragged((3, 1, 4), seed=1, repeated=True)
-    assert kernel_regime(again, setup, None, method).step_limits.eta_global == 0  # H has a null space
+    # The repeated sample gives H a null space.
+    assert kernel_regime(again, setup, None, method).step_limits.eta_global == 0
 
 
 def test_momentum_of_the_clients_is_heard():
@@ -171,7 +175,8 @@ def test_a_method_of_a_user_has_its_limit_too(tmp_path):
         kernel_regime(problem, setup, None, str(file), {"power": 1.1})
     small = kernel_regime(problem, setup, regime.gram, str(file), {"unit": 1e-11})
     assert small.outputs(9) == pytest.approx(regime.outputs(9), rel=1e-9)
-    for unit in (1e-11, 1e-30):  # the second is below all rounding of the weights, and shows a round later
+    # The second unit is below all rounding of the weights, and its effect appears a round later.
+    for unit in (1e-11, 1e-30):
         with pytest.raises(ValueError, match="late has no linear limit with these options: from a random state its ro"):
             kernel_regime(problem, setup, None, str(file), {"power": 1.1, "unit": unit})
 
@@ -187,10 +192,10 @@ def test_what_is_said_to_be_not_linear_is_not(name):
         return
     r = np.ones((5, 1))
     (after, *_) = step.step(r, (np.zeros((step.length or 0, 1)),) * step.memory)
-    if name == "fedavg-aligned":  # a linear model has no units to permute
+    if name == "fedavg-aligned":  # A linear model has no units to permute.
         expected = differentiated(build("fedavg", HalfSquares("sum")), base.blocks).step(r, ())[0]
         assert np.abs(after - expected).max() <= 1e-14
-    else:  # `local`: the global model stays
+    else:  # The method `local` leaves the global model unchanged.
         assert not after.any()
 
 
@@ -260,7 +265,7 @@ KINDS = pytest.mark.parametrize(
 
 
 def models(problem, setup, weights, method, momentum):
-    """Outputs of the engine's rounds on the network linearised at these weights."""
+    """Returns the outputs of the engine's rounds on the network linearised at these weights."""
     optimizer = SGD(momentum)
     run = wide_federation(problem, setup, weights, method=method, linearised=True, optimizer=optimizer)
     state, outputs = run.start(), []
@@ -325,9 +330,10 @@ def test_rounds_are_counted_of_what_is_reported():
         before, at = np.linalg.norm(regime.residual([t - 1, t]), axis=1) / np.linalg.norm(problem.y)
         assert at <= 1e-4 < before
     alone = kernel_regime(problem, setup).rounds_to(1e-4)
-    assert alone < t <= alone + 2  # with IMA's mean of the last three models
+    assert alone < t <= alone + 2  # IMA's mean of the last three models delays the target by at most two rounds.
     fed_back = kernel_regime(problem, setup, ima=MovingWindow(3)).rounds_to(1e-4)
-    assert fed_back == pytest.approx(2 * alone, rel=0.02)  # for many rounds (Q + 1)/2 times as many, with Q = 3
+    # For many rounds, feeding the mean back takes (Q + 1)/2 times as many rounds, with Q = 3.
+    assert fed_back == pytest.approx(2 * alone, rel=0.02)
 
 
 @pytest.mark.parametrize(

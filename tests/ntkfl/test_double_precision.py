@@ -1,4 +1,7 @@
-"""`import ntkfl` leaves JAX as the user has set it; ntkfl's own computations with JAX are still in float64."""
+"""Tests of JAX's precision: `import ntkfl` leaves JAX as the user has set it.
+
+The package's own computations with JAX are still in float64.
+"""
 
 import subprocess
 import sys
@@ -30,7 +33,7 @@ assert jnp.ones(2).dtype == np.float32
 """
 
 
-@pytest.mark.slow  # a process of its own, in which JAX compiles everything again
+@pytest.mark.slow  # The test starts a process, in which JAX compiles everything again.
 def test_the_users_jax_stays_in_float32():
     done = subprocess.run([sys.executable, "-c", GUEST], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,7 @@
-"""SCAFFOLD and FedDyn with drawn clients, against every sequence of cohorts trained in the weights."""
+"""Tests of SCAFFOLD and FedDyn with drawn clients.
+
+The moments are compared with every sequence of cohorts, each trained on the weights.
+"""
 
 import tracemalloc
 from dataclasses import replace
@@ -22,7 +25,7 @@ EACH = pytest.mark.parametrize(("method", "options"), METHODS, ids=["scaffold-II
 
 
 class Weights:
-    """Rounds of a model f = F w with features F of this Gram matrix, from the papers' formulas."""
+    """Trains a model f = F w by the papers' formulas, with features F that have this Gram matrix."""
 
     def __init__(self, problem, setup):
         values, basis = np.linalg.eigh(gram.infinite(problem.x))
@@ -62,7 +65,7 @@ class Weights:
         return sum(ends) / len(ends) - whole / alpha, own, whole
 
     def outputs(self, method, options, cohorts):
-        """f after each sequence of as many rounds, (sequences, n), all equally likely."""
+        """Returns f after each sequence of as many rounds, (sequences, n); all sequences are equally likely."""
         clients = self.problem.n_clients
         states = [(self.zero, [self.zero] * clients, self.zero)]
         for choices in cohorts:
@@ -71,7 +74,7 @@ class Weights:
 
 
 class Batched(Weights):
-    """`Weights` on batches of one sample: a choice is a cohort with the samples that each of its clients takes."""
+    """`Weights` on batches of one sample; a choice is a cohort with the samples that each of its clients takes."""
 
     taken: dict
 
@@ -92,7 +95,10 @@ class Batched(Weights):
         return super().feddyn(state, tuple(self.taken), **options)
 
     def choices(self, size):
-        """Choices of a cohort of that size; equally likely if clients that may be alone have equally many samples."""
+        """Yields the choices of a cohort of that size.
+
+        They are equally likely if clients that may be alone have equally many samples.
+        """
         samples = [range(len(own)) for own in self.problem.members]
         for cohort in combinations(range(len(samples)), size):
             steps = [product(samples[c], repeat=self.setup.local_steps) for c in cohort]
@@ -103,7 +109,11 @@ class Batched(Weights):
 @pytest.mark.parametrize(("sizes", "size", "steps"), [((2, 2), 1, 2), ((2, 1), 2, 2), ((3,), 1, 2), ((2, 2), 1, 3)])
 @quietly
 def test_every_sequence_of_cohorts_and_batches_adds_up_to_it(method, options, sizes, size, steps):
-    """Three steps are needed: only in the third does a pull to the start act on what the memories' correction moved."""
+    """The mean over every sequence of cohorts and batches equals the computed moments.
+
+    Three local steps are needed. Only the third step's pull to the start acts on what the memories' correction has
+    moved.
+    """
     problem, setup = ragged(sizes, seed=4), Setup(eta_local=0.2, local_steps=steps)
     regime = random_rounds(problem, setup, None, method, options, participation=size / len(sizes), batch_size=1)
     judge = Batched(problem, setup)
@@ -201,7 +211,11 @@ def test_with_all_clients_it_is_the_kernel_regime(method, options):
 
 @quietly
 def test_larger_problems_have_the_rate_at_which_noise_of_the_draws_keeps_up_with_the_fall():
-    """T1 + T2 has the radius l at which (l - T1)^-1 T2 has radius 1; T1 is diagonal in the mean's eigenvectors."""
+    """In larger problems the rate is the one at which the noise of the draws balances the decrease.
+
+    The map T1 + T2 of second moments has the radius l at which (l - T1)^-1 T2 has radius 1. T1 is diagonal in the
+    mean's eigenvectors.
+    """
     regime = random_rounds(ragged((4,) * 4, d=24, seed=1), Setup(eta_local=0.5), None, "scaffold", participation=0.5)
     moments = regime._moments_of_samples
     values, basis = np.linalg.eig(moments.mean)
@@ -220,7 +234,7 @@ def test_predictions_at_the_samples_have_the_covariance_of_the_outputs():
 
 
 class Noisy(Weights):
-    """`Weights` with noise on the mean of the displacements: a choice is a cohort and a noise."""
+    """`Weights` with noise on the mean of the displacements; a choice is a cohort and a noise."""
 
     def scaffold(self, state, choice, option="II", server_rate=1.0):
         cohort, noise = choice
@@ -231,7 +245,10 @@ class Noisy(Weights):
 @pytest.mark.parametrize("options", [{"server_rate": 0.9}, {"option": "I"}], ids=["II", "I"])
 @quietly
 def test_noise_on_the_mean_adds_up_to_it(options):
-    """Noise that is +-sqrt(n) s along one axis has mean 0 and the covariance s^2 I."""
+    """Noise on the mean gives the computed moments.
+
+    The noise is +-sqrt(n) s along one axis, which has mean 0 and the covariance s^2 I.
+    """
     problem, setup, s = ragged((1, 2), seed=4), Setup(eta_local=0.4, local_steps=2), 0.3
     drawn = {"participation": 0.5, "noise": s}
     regime = random_rounds(problem, setup, None, "scaffold", options, **drawn)
@@ -275,7 +292,7 @@ def test_noise_that_the_server_sums_up_grows_by_as_much_in_every_late_round(draw
 
 
 def test_many_orders_of_cohorts_are_told_apart():
-    """`Weights` depends on the order: cohorts in another order end elsewhere."""
+    """`Weights` depends on the order of cohorts, so cohorts in another order end elsewhere."""
     problem, setup = ragged((1, 2, 1), seed=2), Setup(eta_local=0.4, local_steps=2)
     ends = Weights(problem, setup).outputs("scaffold", {}, [[(0,), (1,), (2,)]] * 2)
     assert all(np.abs(ends[a] - ends[b]).max() > 1e-6 for a, b in product(range(9), repeat=2) if a < b)
@@ -284,7 +301,10 @@ def test_many_orders_of_cohorts_are_told_apart():
 @pytest.mark.parametrize("drawn", [{"participation": 0.5}, {"participation": 0.5, "batch_size": 2}])
 @quietly
 def test_state_and_modes_have_one_rate_and_one_limit(drawn):
-    """FedAvgM's moments by the general state map equal those by its modes; the rate is between its proved sides."""
+    """FedAvgM's moments from the general map of states equal those from its modes.
+
+    The rate lies between its proved bounds.
+    """
     problem, options = ragged((4,) * 4, d=24, seed=1), {"momentum": 0.4}
     regime = random_rounds(problem, Setup(eta_local=0.4), None, "fedavgm", options, noise=0.1, **drawn)
     state = StateMoments(regime._map, lambda second: regime._following(second) - shaken(regime, second), rests=False)
@@ -300,11 +320,15 @@ def shaken(regime, second):
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_a_mean_without_eigenvectors_has_its_rate_too(share):
-    """The mean M is a Jordan chain with the one eigenvalue .8, and the noise a share of S: the radius is known."""
+    """If the mean map M has no basis of eigenvectors, the rate is found too.
+
+    M is a Jordan chain with the one eigenvalue .8, and the noise is a share of S, so that the radius is known.
+    """
     mean = 0.8 * np.eye(14) + np.diag(np.full(13, 0.02), 1)
     state = StateMoments(mean, lambda second: share * second, rests=False)
     assert RealBasis.of(mean) is None
-    assert state.rate == pytest.approx((0.64 + share) ** 0.5, rel=1e-2)  # computed eigenvalues of a chain are inexact
+    # Computed eigenvalues of a Jordan chain are inexact.
+    assert state.rate == pytest.approx((0.64 + share) ** 0.5, rel=1e-2)
     if share:
         assert np.allclose(state.resting(np.eye(14)), state.following(state.resting(np.eye(14))) + np.eye(14))
 
@@ -312,7 +336,10 @@ def test_a_mean_without_eigenvectors_has_its_rate_too(share):
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 @quietly
 def test_rounds_that_grow_have_no_limit_where_their_rate_is_not_found_either(noise, monkeypatch):
-    """If the search for the rate fails, the solution of S = T(S) + D is no limit, but shows that the rounds grow."""
+    """Rounds that grow have no limit, even if the search for their rate fails.
+
+    The solution of S = T(S) + D is then no limit, but it shows that the rounds grow.
+    """
     setup, drawn = Setup(eta_local=0.4, local_steps=2, eta_global=5.2), {"participation": 0.5, "noise": noise}
     of = (ragged((2,) * 4, d=16, seed=1), setup, None, "scaffold", {})
     assert random_rounds(*of, **drawn).stationary_mean_square() == float("inf")
@@ -322,13 +349,13 @@ def test_rounds_that_grow_have_no_limit_where_their_rate_is_not_found_either(noi
     assert grows.mean_square.grows and grows.stationary_mean_square() == float("inf")
     monkeypatch.setattr("ntkfl.limit.mean_square.STATIONARY", 1)
     for name in ("RESTART", "WHOLE"):
-        monkeypatch.setattr(f"ntkfl.limit.mean_square.{name}", 1)  # the equation S = T(S) + D is not solved either
+        monkeypatch.setattr(f"ntkfl.limit.mean_square.{name}", 1)  # Now the equation S = T(S) + D is not solved either.
     with pytest.raises(ValueError, match=r"the rounds are all but unstable|was not found"):
         random_rounds(*of, **drawn).stationary_mean_square()
 
 
 def test_no_sides_are_claimed_without_eigenvectors():
-    """The search overestimates the radius of a chain of Jordan's form."""
+    """The bounds are right for a Jordan chain too, whose radius the search overestimates."""
     mean = 0.8 * np.eye(14) + np.diag(np.full(13, 0.02), 1)
     for noise, rate in ((None, 0.8), (lambda second: 0.3 * second, 0.94**0.5)):
         least, most = StateMoments(mean, noise, rests=False).rate_bounds
@@ -337,7 +364,7 @@ def test_no_sides_are_claimed_without_eigenvectors():
 
 @pytest.mark.parametrize("kind", ["any", "apart", "one reads the other", "all but defective", "slow"])
 def test_the_sides_of_a_radius_are_close_and_right(kind):
-    """The sides enclose the largest eigenvalue of the whole map; S may be singular if a half evolves alone."""
+    """The bounds enclose the largest eigenvalue of the whole map; S may be singular if one half evolves alone."""
     rng, size = np.random.default_rng(len(kind)), 14
     for _ in range(4):
         mean, *others = (rng.standard_normal((3, size, size)) / size**0.5 * rng.uniform(0.1, 0.9, (3, 1, 1))).copy()
@@ -359,7 +386,7 @@ def test_the_sides_of_a_radius_are_close_and_right(kind):
 
 @pytest.mark.parametrize("scale", [1e-60, 1e-9, 1e9, 1e60])
 def test_the_sides_of_a_radius_scale_with_it(scale):
-    """A map times a factor has the sides times the factor, even beyond single precision."""
+    """A map times a factor has the bounds times the factor, even beyond single precision."""
     parts = scale * np.random.default_rng(3).standard_normal((2, 14, 14)) / 5
     least, most = StateMoments(parts[0], lambda z: parts[1] @ z @ parts[1].T, rests=False).rate_bounds
     rate = scale * np.abs(np.linalg.eigvals(sum(np.kron(part, part) for part in parts / scale))).max() ** 0.5
@@ -372,7 +399,7 @@ def test_a_map_to_zero_has_sides():
 
 
 def test_summed_noise_that_reaches_no_output_has_no_infinite_loss():
-    """Where H is 0 nothing moves, and the noise that FedDyn's server sums up is not seen."""
+    """If H is 0 nothing moves, and the noise that FedDyn's server sums up has no effect on outputs."""
     problem = ragged((2, 1), seed=3)
     for drawn in ({}, {"cohorts": [(0,), (1,)]}):
         regime = random_rounds(problem, Setup(eta_local=0.1), np.zeros((3, 3)), "feddyn", noise=0.1, **drawn)
@@ -384,13 +411,16 @@ def test_summed_noise_that_reaches_no_output_has_no_infinite_loss():
 @pytest.mark.parametrize("off", [0.0, 1e-10])
 @quietly
 def test_the_limit_is_exact_where_eigenvectors_of_the_mean_meet(off):
-    """At the momentum that damps a mode critically, two eigenvectors of a round coincide; off it, they nearly do."""
+    """The limit is exact even if eigenvectors of the mean coincide.
+
+    At the momentum that damps a mode critically, two eigenvectors of a round coincide; slightly off it, they nearly do.
+    """
     problem, setup = ragged((2,) * 4, d=16, seed=1), Setup(eta_local=0.4, local_steps=2)
     slowest = random_rounds(problem, setup, None, "fedavg", noise=0.1, cohorts=[range(4)]).rate
     options = {"momentum": (1 - (1 - slowest) ** 0.5) ** 2 * (1 + off)}
     state = random_rounds(problem, setup, None, "fedavgm", options, noise=0.1, cohorts=[range(4)])
     modes = random_rounds(problem, setup, None, "fedavgm", options, noise=0.1)
-    if off:  # if eigenvectors coincide, rounding decides whether they are still a basis
+    if off:  # If eigenvectors coincide, rounding decides whether they are still a basis.
         assert np.linalg.cond(state.mean_square._basis.columns) > 1e5
     assert state.stationary_mean_square() == pytest.approx(modes.stationary_mean_square(), rel=1e-9)
 
@@ -408,14 +438,14 @@ def test_a_real_basis_inverts_what_rounds_in_the_mean_do():
     matrix = 0.2 * np.random.default_rng(0).standard_normal((13, 13))
     source = np.cov(np.random.default_rng(1).standard_normal((13, 40)))
     basis = RealBasis.of(matrix)
-    assert len(basis.first)  # the basis has complex pairs
+    assert len(basis.first)  # The basis has complex pairs.
     solved = basis.spread(basis.turned(source), 1.7)
     assert np.abs(1.7 * solved - matrix @ solved @ matrix.T - source).max() < 1e-12
 
 
 @quietly
 def test_the_search_for_a_rate_asks_for_the_memory_that_it_takes(monkeypatch):
-    """The second moments that are combined are counted too: they are most of what is held."""
+    """The stated memory includes the second moments that are combined, which are most of the memory."""
     problem, asked = ragged((30,) * 4, d=40), []
     monkeypatch.setattr("ntkfl.limit.mean_square.require", lambda _, needs, **more: asked.append(needs(more["state"])))
     regime = random_rounds(problem, Setup(eta_local=0.1), None, "scaffold", participation=0.5)

@@ -1,4 +1,4 @@
-"""An Estimate encloses its exact value, and its constructor refuses values that are no enclosure."""
+"""Tests of `Estimate`: it encloses its exact value, and its constructor refuses values that are no enclosure."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -16,7 +16,7 @@ errors = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 
 
 def exact(x) -> Fraction | float:
-    """The rational number a float is; infinities stay, and compare rightly with Fractions."""
+    """Returns the rational number that a float is; infinities are unchanged, and compare correctly with Fractions."""
     return Fraction(float(x)) if np.isfinite(x) else float(x)
 
 
@@ -144,7 +144,11 @@ THIRDS = Fraction(1, 3), [0.5, Fraction(1, 3)], Decimal("0.1"), sp.Rational(1, 3
 
 @pytest.mark.parametrize("value", THIRDS, ids=str)
 def test_a_number_that_float64_rounds_is_not_exact(value):
-    """Such numbers were once rounded and taken as exact: sides less apart than the rounding counted as different."""
+    """A number that float64 would round is refused as exact.
+
+    Such numbers were once rounded and taken as exact, so that sides that differed by less than the rounding counted as
+    different.
+    """
     with pytest.raises(ValueError, match="is no float64: give it rounded, or as an Estimate with its error"):
         Estimate.exact(value)
     with pytest.raises(ValueError, match="is no float64"):

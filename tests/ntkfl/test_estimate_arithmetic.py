@@ -1,4 +1,7 @@
-"""Arithmetic of Estimates encloses exact points of their enclosures, in balls of a thousand bits."""
+"""Tests of arithmetic with Estimates: results enclose the exact results for points of the enclosures.
+
+The exact results are computed in ball arithmetic with a thousand bits.
+"""
 
 import random
 
@@ -14,7 +17,10 @@ BITS = 1000
 
 
 def leaf(rng, spread):
-    """An Estimate (2, 2) with entries of sizes up to 10^+-spread, some 0, and a point of its enclosure, exactly."""
+    """Returns an Estimate of shape (2, 2) and an exact point of its enclosure.
+
+    The entries have sizes up to 10^+-spread, and some are 0.
+    """
     size = [rng.choice((0.0, -1, 1, -1, 1)) * 10 ** rng.uniform(-spread, spread) for _ in range(4)]
     value = np.array(size).reshape(SHAPE)
     relative = rng.choice((0.0, 1.0, 10 ** rng.uniform(-17, 0)))
@@ -25,7 +31,9 @@ def leaf(rng, spread):
 
 
 def expression(rng, depth, spread):
-    """A random expression of Estimates, (2, 2), and its exact value at the points of its leaves."""
+    """Returns the value of a random expression of Estimates, (2, 2), and its exact value at the points of its
+    leaves.
+    """
     if depth == 0:
         return leaf(rng, spread)
     estimate, exact = expression(rng, depth - 1, spread)
@@ -57,7 +65,7 @@ roots = np.frompyfunc(arb.sqrt, 1, 1)
 
 
 def missed(estimate, exact):
-    """Whether some exact entry surely lies outside the enclosure."""
+    """Says whether some exact entry surely lies outside the enclosure."""
     pairs = zip(exact.ravel(), estimate.value.ravel(), estimate.error.ravel(), strict=True)
     return any(np.isfinite(v) and np.isfinite(e) and abs(x - arb(float(v))) > arb(float(e)) for x, v, e in pairs)
 
@@ -70,14 +78,14 @@ def test_no_enclosure_of_2500_random_expressions_is_missed(spread):
         for _ in range(2500):
             try:
                 estimate, exact = expression(rng, rng.randrange(1, 6), spread)
-            except ValueError as error:  # infinity minus infinity and 0 times infinity must be refused
+            except ValueError as error:  # Infinity minus infinity and 0 times infinity must be refused.
                 assert "NaN" in str(error) and spread > 12
                 continue
             known += bool(np.isfinite(estimate.error).all())
             assert not missed(estimate, exact)
     finally:
         flint.ctx.prec = 53
-    assert known > (2400 if spread <= 12 else 1000)  # number of cases with an enclosure
+    assert known > (2400 if spread <= 12 else 1000)  # the number of cases that had an enclosure
 
 
 def test_an_enclosure_that_is_too_small_would_be_noticed():
@@ -94,7 +102,11 @@ def test_an_enclosure_that_is_too_small_would_be_noticed():
 
 @pytest.mark.parametrize("errors", [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
 def test_a_product_beyond_float64_has_an_infinite_error_and_one_of_zeros_none(errors):
-    """A row of a large number and a zero, times columns of large numbers and of a zero; either factor may be exact."""
+    """A product beyond float64 has an infinite error, and a product of zeros has none.
+
+    A row of a large number and a zero is multiplied by columns of large numbers and of a zero. Either factor may be
+    exact.
+    """
     a, b = (
         Estimate(value, error * np.abs(value))
         for value, error in zip(([[1.5e154, 0]], 1.5e154 * np.eye(2)), errors, strict=True)
@@ -120,7 +132,7 @@ def test_extremes_enclose_those_of_every_point_and_the_ends_are_reached(spread):
 
 
 def test_the_entry_of_the_largest_value_need_not_decide_the_extremes():
-    # intervals [-2, 4], [1.5, 2.5] and [0, 0]
+    # The intervals are [-2, 4], [1.5, 2.5] and [0, 0].
     wide = Estimate([1.0, 2.0, 0.0], [3.0, 0.5, 0.0], "counts", Rigour.ENCLOSED)
     for extreme, lo, hi in ((wide.max(), 1.5, 4.0), (wide.min(), -2.0, 0.0)):
         assert (float(extreme.lo), float(extreme.hi)) == pytest.approx((lo, hi), abs=1e-14)

@@ -1,4 +1,7 @@
-"""The kernel regime against parameter-space FedAvg, its spectrum, its limits in N, K and time, and its errors."""
+"""Tests of the kernel regime against FedAvg on a model's parameters.
+
+Its spectrum, its limits in N, K and time, and its refusals are tested too.
+"""
 
 import warnings
 from dataclasses import replace
@@ -21,7 +24,10 @@ def unit_rows(rng, n, d):
 
 
 def fedavg(phi, y, owner, setup, theta, loss_scale=1.0):
-    """Algorithm 1 for the linear model phi @ theta, in plain loops: outputs, local outputs and parameters."""
+    """Runs Algorithm 1 for the linear model phi @ theta in plain loops.
+
+    Returns outputs, local outputs and parameters.
+    """
     clients = [np.flatnonzero(owner == c) for c in range(owner.max() + 1)]
     outputs, local_outputs, path = [phi @ theta], [], [theta]
     for _ in range(setup.rounds):
@@ -55,7 +61,7 @@ def close(actual, expected, atol=1e-10):
 
 @pytest.mark.parametrize("local_steps", [1, 2, 3, 6])
 @pytest.mark.parametrize("n_outputs", [None, 1, 3])
-@pytest.mark.parametrize("rank", [14, 5])  # with 5 < n the Gram matrix is singular
+@pytest.mark.parametrize("rank", [14, 5])  # With rank 5 < n the Gram matrix is singular.
 def test_everything_agrees_with_training_the_parameters(local_steps, n_outputs, rank):
     rng, phi, problem, theta = random_case(local_steps, p=rank, n_outputs=n_outputs)
     setup = Setup(eta_local=0.4, eta_global=1.3, local_steps=local_steps, rounds=30)
@@ -102,7 +108,7 @@ def test_steps_that_overflow_are_said_so_by_a_sweep_too():
 
 @pytest.mark.parametrize("local_steps", [2, 3])
 def test_parameters_also_when_the_step_passes_the_local_limit(local_steps):
-    """eta_local q > 2: P is indefinite for K = 2, positive for K = 3; the formulas hold for both."""
+    """The formulas hold even if eta_local q > 2, where P is indefinite for K = 2 and positive for K = 3."""
     _, phi, problem, theta = random_case(5)
     setup = Setup(eta_local=2.2 / local_norm(phi @ phi.T, problem), local_steps=local_steps, rounds=8)
     outputs, local_outputs, path = fedavg(phi, problem.y, problem.owner, setup, theta)
@@ -115,7 +121,7 @@ def test_parameters_also_when_the_step_passes_the_local_limit(local_steps):
 
 
 def test_linearised_network():
-    """The network has the features a_r x 1{w_r.x >= 0} / sqrt m; the simulator runs it with frozen patterns."""
+    """The network has the features a_r x 1{w_r.x >= 0} / sqrt m, and the simulator runs it with frozen patterns."""
     rng = np.random.default_rng(1)
     x, width, setup = unit_rows(rng, 8, 4), 300, Setup(width=300, eta_local=0.5, local_steps=4, rounds=25)
     hidden, signs = rng.normal(size=(width, 4)), rng.choice([-1.0, 1.0], width)
@@ -137,18 +143,21 @@ def test_linearised_network():
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(3, 12), local_steps=st.integers(1, 9), step=st.floats(0.01, 2.5))
 def test_spectrum_is_real_and_that_of_the_round_map(seed, n, local_steps, step):
-    """`step` is eta_local times the largest q: above 2 an even K makes P indefinite."""
+    """The spectrum is real and is that of the round map.
+
+    `step` is eta_local times the largest q. Above 2 an even K makes P indefinite.
+    """
     rng = np.random.default_rng(seed)
     regime = infinite_regime(rng, n, step=step, local_steps=local_steps)
     expected = np.linalg.eigvals(regime.round_map)
     size = np.abs(expected).max() + 1
-    assert np.abs(expected.imag).max() < 1e-7 * size  # eigvals splits nearly equal eigenvalues into complex pairs
+    assert np.abs(expected.imag).max() < 1e-7 * size  # eigvals splits nearly equal eigenvalues into complex pairs.
     close(regime.spectrum, np.sort(expected.real), atol=1e-7 * size)
     assert regime.rate == pytest.approx(np.abs(expected).max(), rel=1e-7)
     invariants = [np.linalg.matrix_power(regime.round_map, k).trace() for k in range(1, 5)]
     close([(regime.spectrum**k).sum() for k in range(1, 5)], invariants, atol=1e-12)
     p_negative = (np.linalg.eigvals(np.linalg.solve(regime.gram, np.eye(n) - regime.round_map)).real < 0).sum()
-    assert (regime.spectrum > 1).sum() == p_negative  # Sylvester's law of inertia
+    assert (regime.spectrum > 1).sum() == p_negative  # This is Sylvester's law of inertia.
 
 
 def local_norm(h, problem):
@@ -156,7 +165,10 @@ def local_norm(h, problem):
 
 
 def infinite_regime(rng, n, *, step, n_clients=None, **setup):
-    """The infinite-width kernel on random unit data, with eta_local = step / max_c |H_cc|; no check of the steps."""
+    """Returns the regime of the infinite-width kernel on random unit data with eta_local = step / max_c |H_cc|.
+
+    The steps are not checked.
+    """
     n_clients = rng.integers(1, n // 2 + 1) if n_clients is None else n_clients
     owner = np.append(np.arange(n_clients), rng.integers(0, n_clients, n - n_clients))
     problem = Problem(unit_rows(rng, n, 4), rng.normal(size=n), owner)
@@ -224,7 +236,10 @@ def test_many_local_steps_are_damped_block_jacobi():
 
 
 def test_the_euclidean_norm_may_grow_and_the_inverse_norm_may_not():
-    """n = 6, d = 2, N = 2, K = 20, eta_local = 1 / max q, eta_global = .5: |M|_2 > 1 at a spectral radius below 1."""
+    """The Euclidean norm of a residual may grow at a spectral radius below 1, because |M|_2 > 1 occurs.
+
+    n = 6, d = 2, N = 2, K = 20, eta_local = 1 / max q, eta_global = .5. In the norm of H^-1 no residual grows.
+    """
     growth = []
     for seed in range(30):
         rng = np.random.default_rng(seed)
@@ -247,7 +262,10 @@ def test_the_euclidean_norm_may_grow_and_the_inverse_norm_may_not():
 
 
 def test_rounds_grow_with_the_clients_only_under_the_unweighted_average():
-    """To residual 1e-6: about proportional to N at eta_global = 1, nearly constant at eta_global = N."""
+    """The rounds to a residual of 1e-6 are about proportional to N at eta_global = 1.
+
+    At eta_global = N they are nearly constant.
+    """
     rng = np.random.default_rng(0)
     x, y = unit_rows(rng, 16, 8), rng.normal(size=16)
     rounds = {}
@@ -255,7 +273,7 @@ def test_rounds_grow_with_the_clients_only_under_the_unweighted_average():
         for eta_global in (1, n):
             setup = Setup(eta_local=0.1, local_steps=2, eta_global=float(eta_global))
             rounds[n, eta_global == 1] = kernel_regime(Problem(x, y, np.arange(16) % n), setup).rounds_to(1e-6)
-            rounds.setdefault((n, False), rounds[n, True])  # one client: eta_global = N = 1
+            rounds.setdefault((n, False), rounds[n, True])  # For one client, eta_global = N = 1.
     one = rounds[1, True]
     assert rounds[4, True] == pytest.approx(4 * one, rel=0.15)
     assert rounds[16, True] == pytest.approx(16 * one, rel=0.25)
@@ -272,7 +290,10 @@ def test_one_client_and_one_step_is_gradient_descent():
 
 
 def test_the_trained_predictor_forgets_how_it_was_trained():
-    """From outputs 0 the limit at a new point is h^T H^{-1} y for every N, K, eta and partition."""
+    """The trained predictor does not depend on how it was trained.
+
+    From outputs 0 the limit at a new point is h^T H^{-1} y for every N, K, eta and partition.
+    """
     rng = np.random.default_rng(3)
     x, y, new = unit_rows(rng, 9, 5), rng.normal(size=(9, 2)), unit_rows(rng, 4, 5)
     expected = infinite(new, x) @ np.linalg.solve(infinite(x), y)
@@ -295,7 +316,7 @@ def test_start():
     assert regime.movement(0, start) == 0
     assert (regime.outputs([0]) == 0).all()
     assert regime.trajectory(start).rounds == 3
-    assert (regime.outputs([5, 9], initial_outputs=problem.y) == problem.y).all()  # the residual is 0
+    assert (regime.outputs([5, 9], initial_outputs=problem.y) == problem.y).all()  # The residual is 0.
     assert regime.rounds_to(1e-9, problem.y) == 0
 
 
@@ -344,11 +365,14 @@ def test_duplicate_points_with_different_labels_are_never_fitted():
     t = agreeing.rounds_to(1e-6)
     norms = np.linalg.norm(1 - agreeing.outputs([t - 1, t]), axis=1) / np.sqrt(3)
     assert norms[1] <= 1e-6 < norms[0]
-    assert agreeing.movement(10**9) == pytest.approx(2.0, rel=1e-9)  # sqrt of y^T H^+ y = 2 + 2
+    assert agreeing.movement(10**9) == pytest.approx(2.0, rel=1e-9)  # the root of y^T H^+ y = 2 + 2
 
 
 def test_a_singular_gram_matrix_predicts_after_any_number_of_rounds():
-    """The residual's part in the null space of H makes the coefficients c_t grow for ever, and moves no output."""
+    """A singular Gram matrix gives predictions after any number of rounds.
+
+    The residual's part in the null space of H makes the coefficients c_t grow for ever, but moves no output.
+    """
     rng = np.random.default_rng(11)
     x, new = unit_rows(rng, 5, 3), unit_rows(rng, 2, 3)
     x, y = np.vstack([x, x[:2]]), rng.normal(size=7)
@@ -362,7 +386,8 @@ PROBLEM = Problem(np.eye(3), np.ones(3), np.array([0, 0, 1]))
 
 
 def test_a_step_beyond_the_limit_warns_once_with_the_limit():
-    setup = Setup(eta_local=0.1, eta_global=50.0, local_steps=1, rounds=2)  # H = I / 2: nu = .05, N = 2
+    # Here H = I / 2, so that nu = .05 and N = 2.
+    setup = Setup(eta_local=0.1, eta_global=50.0, local_steps=1, rounds=2)
     for call in (kernel_regime, ntkfl.simulate):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
@@ -371,7 +396,7 @@ def test_a_step_beyond_the_limit_warns_once_with_the_limit():
         assert "eta_global = 90 is beyond the stability limit" in str(seen[0].message)
         assert "stable for eta_global < 80; eta_local < 4 keeps every eta_global <= 1 stable" in str(seen[0].message)
         assert seen[0].filename == __file__
-    kernel_regime(PROBLEM, setup)  # no warning
+    kernel_regime(PROBLEM, setup)  # This gives no warning.
 
 
 @pytest.mark.parametrize(
@@ -446,7 +471,10 @@ def test_messages(ask, message):
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 10**6), outputs=st.integers(1, 4), clients=st.integers(1, 3), coupled=st.booleans())
 def test_a_kernel_predicts_several_outputs(seed, outputs, clients, coupled):
-    """The outputs are those of separate training, or of a linear model's weights if the kernel couples outputs."""
+    """A kernel predicts several outputs as separate training does.
+
+    If the kernel couples outputs, it predicts them as a linear model's weights do.
+    """
     rng = np.random.default_rng(seed)
     x, new = rng.normal(size=(6, 3)), rng.normal(size=(4, 3))
     problem = Problem(
@@ -462,7 +490,7 @@ def test_a_kernel_predicts_several_outputs(seed, outputs, clients, coupled):
         own = kernel_regime(rows, setup, ntkfl.gram.infinite)
         assert np.array_equal(own.predict(new, 5), regime.predict(new, 5))
         return
-    mix = rng.normal(size=(outputs, outputs, 3)) / 3  # f_c(x) = sum_k (mix_ck . x) w_k: features (n C, C)
+    mix = rng.normal(size=(outputs, outputs, 3)) / 3  # f_c(x) = sum_k (mix_ck . x) w_k has features of shape (n C, C).
 
     def features(at):
         return np.einsum("ckd,nd->nck", mix, at).reshape(-1, outputs)
@@ -515,7 +543,10 @@ BEYOND = {
 @pytest.mark.parametrize("ask", [kernel_regime, ntkfl.random_rounds, lambda problem, _: fastest(problem)])
 @pytest.mark.parametrize("x, y, said", BEYOND.values(), ids=BEYOND)
 def test_squares_that_float64_lacks_are_refused(ask, x, y, said):
-    """Such squares once made a stable run unstable, a share of the residual 0, and rounds NaN."""
+    """Input whose squares float64 cannot represent is refused.
+
+    Such squares once made a stable run unstable, a share of the residual 0, and numbers of rounds NaN.
+    """
     with pytest.raises(ValueError, match=said):
         ask(Problem(x, np.array(y)), Setup())
 

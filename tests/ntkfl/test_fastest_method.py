@@ -1,4 +1,7 @@
-"""The fastest method on given data: exact rounds of each method, and a floor that no client-local method breaks."""
+"""Tests of the search for the fastest method on given data: the rounds of each method are exact.
+
+No method with client-local steps needs fewer rounds than the stated lower bound (the floor).
+"""
 
 import json
 import warnings
@@ -83,7 +86,7 @@ def test_for_two_clients_the_bound_is_that_of_their_smallest_angle():
     problem = digits(8, 2)
     h = gram.infinite(problem.x)
     nu = np.sort(np.linalg.eigvals(np.linalg.solve(np.where(problem.owner[:, None] == problem.owner, h, 0), h)).real)
-    cosine = 1 - nu[0]  # cosine of the smallest principal angle between the clients' tangent spaces
+    cosine = 1 - nu[0]  # the cosine of the smallest principal angle between the clients' tangent spaces
     assert nu[-1] == pytest.approx(1 + cosine, rel=1e-9)
     assert least_condition(problem, h) == pytest.approx((1 + cosine) / (1 - cosine), rel=1e-9)
 
@@ -106,7 +109,11 @@ def test_rounds_that_are_too_many_to_count_follow_from_powers(monkeypatch):
 
 @pytest.mark.parametrize("smallest", [1e-10, 1e-14])
 def test_no_number_of_rounds_is_said_beyond_those_that_powers_reach(smallest):
-    """One client and one step of length 1: the first label is met in round 1, the other falls by 1 - smallest."""
+    """No number of rounds is given beyond the largest one that powers of the round can determine.
+
+    There is one client and one step of size 1. The first label is met in round 1; the residual of the other falls by
+    the factor 1 - smallest.
+    """
     problem = Problem(np.eye(2), np.ones(2), np.zeros(2, int))
     asked = {"local_steps": (1,), "methods": ("fedavg, server rate 1",), "eta_local": 1.0, "refine": False}
     (tuned,) = fastest(problem, np.diag([1.0, smallest]), eps=0.1, **asked).tuned
@@ -116,7 +123,10 @@ def test_no_number_of_rounds_is_said_beyond_those_that_powers_reach(smallest):
 
 
 def test_a_row_of_a_special_case_has_the_method_of_its_options():
-    """FedProx takes the fewest rounds here at mu = 0, where it is FedAvg; FedAvg itself has no option mu."""
+    """A row that is a special case names the method to which its options belong.
+
+    FedProx takes the fewest rounds here at mu = 0, where it is FedAvg; FedAvg itself has no option mu.
+    """
     rng = np.random.default_rng(1)
     basis = np.linalg.qr(rng.standard_normal((4, 4)))[0]
     problem = Problem(np.eye(4), rng.standard_normal(4), np.arange(4) % 2)
@@ -151,13 +161,16 @@ def test_a_sample_twice_has_the_rounds_and_the_rate_of_what_can_fall():
 
 
 def with_twice(problem, label):
-    """The problem with the first sample repeated under this label."""
+    """Returns the problem with the first sample repeated under this label."""
     x, y = np.concatenate([problem.x, problem.x[:1]]), np.append(problem.y, label)
     return Problem(x, y, np.append(problem.owner, 0))
 
 
 def test_samples_twice_of_one_client_have_the_rate_of_the_others():
-    """A round is 1 - g (1 - (1 - eta q)^K) on each eigenvalue q > 0 of H; rounding at q = 0 does not count."""
+    """If one client has samples twice, the rate is that of the other samples.
+
+    A round multiplies by 1 - g (1 - (1 - eta q)^K) on each eigenvalue q > 0 of H. Rounding at q = 0 does not count.
+    """
     problem = digits(16, 1)
     x, y = np.concatenate([problem.x, problem.x[:4]]), np.append(problem.y, problem.y[:4])
     twice = Problem(x, y, np.zeros(20, int))
@@ -175,7 +188,7 @@ def test_a_sample_twice_at_steps_far_beyond_the_limit_leaves_out_methods(eta_loc
     for tuned in comparison.tuned:
         if tuned.rate is not None:
             assert tuned.rate < 1
-        elif tuned.rounds is None:  # a residual that falls too slowly still does not grow
+        elif tuned.rounds is None:  # The residual falls too slowly for an answer, but it does not grow.
             left = np.linalg.norm(again(problem, tuned).residual([0, 1000, 2000]), axis=1)
             assert left[2] <= left[1] + 1e-9 <= left[0]
 
@@ -270,7 +283,10 @@ def test_steps_from_some_samples_are_tuned_on_all(monkeypatch):
 
 
 def _as_good(problem, tiled, whole, how, ratio):
-    """Each row has the numbers of the method's regime, and not many more rounds than the best of another search."""
+    """Asserts that each row has the numbers of the method's regime.
+
+    It must not need many more rounds than the best setting of another search.
+    """
     best = {tuned.label: tuned for tuned in whole.best}
     assert {tuned.label for tuned in tiled.best} == set(best)
     for tuned in tiled.best:
@@ -329,7 +345,8 @@ def test_the_krylov_space_has_every_server_s_first_rounds(seed, momentum, rate, 
 
 def test_with_tiles_no_rounds_are_said_where_part_of_the_residual_stays():
     rng = np.random.default_rng(0)
-    x, w = rng.standard_normal((24, 8)), rng.standard_normal((8, 6))  # six features: 18 directions of the residual stay
+    # There are only six features, so 18 directions of the residual never fall.
+    x, w = rng.standard_normal((24, 8)), rng.standard_normal((8, 6))
     kernel = gram.Features(lambda z: np.maximum(z @ w, 0), 6)
     problem = Problem(x, np.sign(rng.standard_normal(24)), np.arange(24) % 3)
     asked = {"local_steps": (1, 3), "eps": 0.01, "refine": False, "matrix_free": True}

@@ -1,4 +1,7 @@
-"""The ranking on a network: rounds equal plain loops', predictions are the regimes', and orders are compared."""
+"""Tests of a network that is trained with the settings of the fastest methods.
+
+Its rounds equal those of plain loops, predictions are those of the regimes, and the orders of methods are compared.
+"""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -36,7 +39,7 @@ def rows(problem, comparison):
 
 
 def plain_rounds(problem, one):
-    """Rounds, written out, with server momentum (0 is FedAvg) and weights n_c/n."""
+    """Runs rounds that are written out, with server momentum (0 is FedAvg) and weights n_c/n."""
     weights = draw(WIDTH, problem.d, SEED)
     x, y, signs, u, velocity = problem.x, problem.y, weights.signs / np.sqrt(WIDTH), weights.hidden, 0.0
     first = np.linalg.norm(y - np.maximum(x @ u.T, 0) @ signs)
@@ -85,27 +88,35 @@ def test_a_wide_network_takes_the_predicted_rounds(problem, comparison):
 
 
 def edge(problem):
-    """FedAvg with a server rate a fiftieth below its limit at infinite width."""
+    """Returns FedAvg with a server rate a fiftieth below its limit at infinite width."""
     limits = of_method(algorithm1_limit(problem, Setup(eta_local=0.3, local_steps=2)), "fedavg", {}).step_limits
     tuned = Tuned("edge", "fedavg", {"server_rate": 0.98 * limits.eta_global}, 2, 0.3, 0.9, 1, 2)
     return Fastest(EPS, (tuned,), 1.0, 1)
 
 
 def test_a_small_network_that_diverges_or_does_not_arrive_has_no_rounds(problem):
-    """The network's H(0) has a larger eigenvalue than H_inf: linearised it diverges, and trained it does not arrive."""
+    """A small network that diverges or does not reach the target has no number of rounds.
+
+    Its H(0) has a larger eigenvalue than H_inf, so that its linearisation diverges.
+    """
     (row,) = train_fastest(problem, edge(problem), 10, seed=3)
     assert row.predicted < 100 and row.linearised is None and row.trained is None and row.off > 0.5
 
 
 def test_near_the_limit_a_network_may_be_faster_than_its_own_linearisation(problem):
-    """The largest eigenvalue of H(0) P is beyond the limit, and that of H(t) P falls below it as the network trains."""
+    """Near the limit a network may be faster than its own linearisation.
+
+    The largest eigenvalue of H(0) P is beyond the limit, and that of H(t) P falls below the limit as the network
+    trains.
+    """
     (row,) = train_fastest(problem, edge(problem), 30, seed=1)
     assert row.linearised is None and row.trained is not None and row.trained < row.predicted / 3
 
 
 def test_an_overflow_is_no_arrival(problem, monkeypatch):
     def blows_up(self, state):
-        moved = {name: w + 1e160 for name, w in state.model.items()}  # weights are finite, and squared outputs overflow
+        # The weights are finite, but squared outputs overflow.
+        moved = {name: w + 1e160 for name, w in state.model.items()}
         return SimpleNamespace(state=replace(state, server=state.server | {"model": moved}))
 
     for after in (Mock(side_effect=FloatingPointError("round 0: the weights are no longer finite")), blows_up):
@@ -124,7 +135,7 @@ def test_orders_part_where_the_network_turns_a_pair_round():
         Trained(*row, 0.1, 9, 0.01) for row in (("a", 5, 5, 9), ("b", 7, 7, 7), ("c", 7, 7, None), ("d", 8, 8, 9))
     )
     assert partings((a, b)) == partings((b, a)) == ((a, b),)
-    assert partings((b, c)) == ()  # a tie is no order
+    assert partings((b, c)) == ()  # A tie is no order.
     assert partings((c, d)) == ((c, d),) and partings((a, d)) == ()
     assert partings((d, c, b, a)) == ((a, b), (c, d)) and partings(()) == ()
 

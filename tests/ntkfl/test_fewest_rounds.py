@@ -1,4 +1,7 @@
-"""The search for the fewest rounds: fractions of a round, and steps that dense grids hardly improve."""
+"""Tests of the search for the fewest rounds: fractions of a round agree with counts.
+
+A dense grid of steps is hardly better than the steps that are found.
+"""
 
 from itertools import islice
 
@@ -28,7 +31,7 @@ CASES = [
 ]
 
 
-EASY = (2, 3, 5, 8, 10)  # problems on which every method arrives soon
+EASY = (2, 3, 5, 8, 10)  # seeds of problems on which every method needs few rounds
 
 
 def of_share(problem, h, steps, share, method, options):
@@ -40,7 +43,7 @@ def of_share(problem, h, steps, share, method, options):
 @pytest.mark.parametrize(("method", "options"), CASES)
 @settings(deadline=None, max_examples=15)
 @given(seed=st.integers(0, 2**16), share=st.floats(0.1, 1.5), eps=st.sampled_from([0.3, 1e-2, 1e-6]))
-@example(57127, 0.5, 0.3)  # FedDyn leaves nothing but rounding after one round
+@example(57127, 0.5, 0.3)  # After one round FedDyn leaves nothing but rounding.
 def test_the_whole_number_above_is_the_count(method, options, seed, share, eps):
     problem, h, steps = random_problem(seed)
     regime = of_share(problem, h, steps, share, method, options)
@@ -56,7 +59,10 @@ def test_the_whole_number_above_is_the_count(method, options, seed, share, eps):
 
 
 def test_a_large_state_is_counted_in_a_krylov_space_to_the_same(monkeypatch):
-    """With as many vectors as the state has rows, the Krylov space is the whole space."""
+    """A large state is counted in a Krylov space with the same result.
+
+    With as many vectors as the state has rows, the Krylov space is the whole space.
+    """
     problem, h, steps = random_problem(5)
     for method, options in CASES:
         regime = of_share(problem, h, steps, 0.5, method, options)
@@ -71,7 +77,11 @@ def test_a_large_state_is_counted_in_a_krylov_space_to_the_same(monkeypatch):
 @pytest.mark.parametrize(("method", "options"), [case for case in CASES if case[0] in ("scaffold", "feddyn", "cyclic")])
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_a_krylov_space_of_few_rounds_knows_many(monkeypatch, method, options, outputs):
-    """Rounds that span the space are exact, several times as many are within a hundredth; a smaller space is off."""
+    """A Krylov space of few rounds determines many rounds.
+
+    The rounds that span the space are exact, and several times as many are right within a hundredth. A smaller space is
+    inaccurate.
+    """
     problem = digits(n=120, clients=4, target="sign" if outputs == 1 else "one-hot")
     problem = Problem(problem.x, problem.y if outputs == 1 else problem.y[:, :outputs], problem.owner)
     regime = of_share(problem, infinite(problem.x), 3, 0.5, method, options)
@@ -136,12 +146,12 @@ def test_a_method_is_never_slower_than_what_it_contains(seed, eta_local):
                 assert of[label] <= of[tunable.special]
 
 
-SWINGING = "feddyn", "fedavgm", "fedavgm, nesterov"  # their residuals may fall below eps for a moment at any round
+SWINGING = "feddyn", "fedavgm", "fedavgm, nesterov"  # Their residuals may fall below eps for a moment at any round.
 FAR = 400  # the most rounds for which a grid is searched
 
 
 def behind_a_grid(seed, labels):
-    """Label, tuned rounds and the grid's fewest rounds of each method for which the grid takes fewer rounds."""
+    """Yields the label, the tuned rounds and the grid's fewest rounds of each method for which the grid is better."""
     problem, h, steps = random_problem(seed)
     for method in fastest(problem, h, local_steps=(steps,), methods=tuple(labels)).tuned:
         arrived = Grid(method.label, problem, h, steps).fewest(1e-6, min(method.rounds or FAR, FAR))
@@ -156,7 +166,7 @@ def test_a_dense_grid_is_hardly_better(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [*range(14), 31, 37])  # 4, 31 and 37 catch searches from too few starts
+@pytest.mark.parametrize("seed", [*range(14), 31, 37])  # Seeds 4, 31 and 37 would expose a search from too few starts.
 def test_a_dense_grid_is_hardly_better_where_nothing_swings(seed):
     for label, tuned, rounds in behind_a_grid(seed, set(METHODS) - set(SWINGING)):
         assert tuned <= (1.25 if label == "scaffold" else 1.15) * rounds + 1, label
@@ -164,7 +174,10 @@ def test_a_dense_grid_is_hardly_better_where_nothing_swings(seed):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_at_one_local_step_averaging_is_no_slower_than_a_scan_of_its_product(seed):
-    """With one local step only the steps' product counts; the test scans it by eigenvalues of W^(1/2) H W^(1/2)."""
+    """With one local step averaging needs no more rounds than a scan over the steps finds.
+
+    Only the product of the two step sizes counts then. The test scans it with the eigenvalues of W^(1/2) H W^(1/2).
+    """
     problem = wine(n=50, seed=seed)
     h = infinite(problem.x)
     roots = np.sqrt(np.bincount(problem.owner)[problem.owner] / problem.n)  # the server's weights n_k / n
@@ -178,11 +191,14 @@ def test_at_one_local_step_averaging_is_no_slower_than_a_scan_of_its_product(see
     steps = np.linspace(1, 1.999, 400) / eigenvalues[-1]
     (tuned,) = fastest(problem, h, local_steps=(1,), methods=("fedavg",)).tuned
     assert not any(arrived(step, tuned.rounds - 1) for step in steps)
-    assert any(arrived(step, tuned.rounds + 5) for step in steps)  # the scan is one of these steps
+    assert any(arrived(step, tuned.rounds + 5) for step in steps)  # The scan contains nearly the same step.
 
 
 def test_modes_go_as_the_rounds_do():
-    """The cases have several outputs, Nesterov's momentum, and a singular kernel of two equal samples."""
+    """The sizes of residuals by modes are those of the rounds.
+
+    The cases have several outputs, Nesterov's momentum, and a singular kernel of two equal samples.
+    """
     problem, h, steps = random_problem(8)
     outputs = np.stack([problem.y, np.cos(np.arange(problem.n))], axis=1)
     rows = np.r_[0, 0, 2 : problem.n]
@@ -199,7 +215,10 @@ def test_modes_go_as_the_rounds_do():
 
 
 def test_settings_that_differ_at_the_server_share_one_decomposition(monkeypatch):
-    """Rates and momenta at one K and eta_local: H is decomposed once, and each has the same result as alone."""
+    """Settings that differ at the server only share one decomposition of H.
+
+    They have different server rates and momenta at one K and eta_local. Each has the same result as alone.
+    """
     problem, h, _ = random_problem(3)
     base = algorithm1_limit(problem, Setup(), h)
     setup = Setup(eta_local=0.5 / base.blocks.clients.values.max(), local_steps=3)
@@ -218,4 +237,4 @@ def test_settings_that_differ_at_the_server_share_one_decomposition(monkeypatch)
     other = of_method(base.at(Setup(eta_local=setup.eta_local, local_steps=2)), *tried[0])
     assert not np.allclose(
         other.response_eigenvalues, together[0].response_eigenvalues, rtol=1e-6
-    )  # steps with another response have eigenvalues of their own
+    )  # Another response of the clients has eigenvalues of its own.

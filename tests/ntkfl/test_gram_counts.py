@@ -1,4 +1,4 @@
-"""The rigorous counts against exact rational arithmetic, ties and thresholds included."""
+"""Tests of the rigorous counts of neurons against exact rational arithmetic, with ties and exact thresholds."""
 
 from fractions import Fraction
 
@@ -13,18 +13,18 @@ SMALL = settings(max_examples=60, deadline=None)
 
 
 def exact_dots(x, hidden):
-    """w_r . x_i as Fractions, list over r of lists over i."""
+    """Returns w_r . x_i as Fractions, a list over r of lists over i."""
     return [[sum(Fraction(a) * Fraction(b) for a, b in zip(w, row, strict=True)) for row in x] for w in hidden]
 
 
 def at_or_above(z, row, radius):
-    """Whether z / |row| >= radius, decided exactly."""
+    """Says whether z / |row| >= radius, decided exactly."""
     side = Fraction(radius) ** 2 * sum(Fraction(b) ** 2 for b in row)
     return (z >= 0 and z * z >= side) if radius >= 0 else (z >= 0 or z * z <= side)
 
 
 def exact_changes(x, hidden, radius):
-    """The counts of initial pairs, D and U by their definitions, in rationals."""
+    """Returns the counts of initial pairs, D and U from their definitions, in rationals."""
     n = len(x)
     pairs, losses, gains = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
     for dots in exact_dots(x, hidden):
@@ -42,7 +42,9 @@ def exact_changes(x, hidden, radius):
 
 @st.composite
 def networks(draw, coarse):
-    """Tiny networks; coarse ones on a grid of eighths, so that ties and exact thresholds abound."""
+    """Draws tiny networks; coarse ones have entries on a grid of eighths, so that ties and exact thresholds are
+    frequent.
+    """
     n, d, m = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 12))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     entries = (lambda shape: rng.integers(-4, 5, shape) / 8) if coarse else rng.standard_normal
@@ -68,7 +70,7 @@ def test_counts_are_exact_where_nothing_is_in_doubt(network, radius):
     x, weights = network
     pairs, losses, gains = exact_changes(x, weights.hidden, radius)
     counts = initial_counts(x, weights)
-    d, u = changes_within(x, weights.hidden, np.array([3.0, radius, 1e-9]))  # in any order
+    d, u = changes_within(x, weights.hidden, np.array([3.0, radius, 1e-9]))  # The radii may come in any order.
     assert counts.doubtful == 0
     np.testing.assert_array_equal(counts.at_least, pairs)
     np.testing.assert_array_equal(counts.at_most, pairs)
@@ -90,7 +92,7 @@ def test_outputs_enclose_the_exact_sums(network, scale):
 
 
 def test_blocks_add_up():
-    """More neurons than a block holds: counts are the sums of the parts' counts."""
+    """With more neurons than a block holds, counts are the sums of the counts of parts."""
     rng = np.random.default_rng(0)
     x, hidden, signs = rng.standard_normal((40, 3)), rng.standard_normal((20_000, 3)), rng.choice([-1.0, 1.0], 20_000)
     whole = initial_counts(x, Weights(hidden, signs))
@@ -102,7 +104,10 @@ def test_blocks_add_up():
 
 
 def test_a_tie_is_counted_against():
-    """A neuron orthogonal to a sample: float64 cannot decide its side, so the counts include both."""
+    """A tie counts on the unsafe side: the counts include both signs.
+
+    The neuron is orthogonal to a sample, so that float64 cannot decide the sign.
+    """
     x, weights = np.array([[1.0, 0.0]]), Weights(np.array([[0.0, 1.0]]), np.ones(1))
     counts = initial_counts(x, weights)
     losses, gains = changes_within(x, weights.hidden, np.array([1e-3]))

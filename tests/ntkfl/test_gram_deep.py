@@ -1,4 +1,7 @@
-"""The kernel of deep networks: against 180-digit balls, neural-tangents and finite networks, and its symmetries."""
+"""Tests of the kernel of deep networks against ball arithmetic with 180 digits, neural-tangents and finite networks.
+
+The symmetries of the kernel are tested too.
+"""
 
 import numpy as np
 import pytest
@@ -13,13 +16,16 @@ from ntkfl.gram import ACTIVATIONS, deep, deep_estimate, infinite, infinite_esti
 from ntkfl.memory import TooLittleMemory
 
 U = 2.0**-53
-BITS = 600  # ab - c^2 of rows 1e-16 apart, layer after layer, still has more than 60 digits
+BITS = 600  # With so many bits, ab - c^2 of rows that are 1e-16 apart keeps more than 60 digits, layer after layer.
 MANY_BITS = 4000  # bits for rows of norm 1e140
 TORCH = {"relu": torch.relu, "erf": torch.erf, "gelu": torch.nn.functional.gelu}
 
 
 def moments(activation, a, b, c):
-    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] of Gaussian u, v of covariance ((a, c), (c, b)), as in the textbooks."""
+    """Returns E[phi(u) phi(v)] and E[phi'(u) phi'(v)] by the textbooks' formulas.
+
+    (u, v) is Gaussian with the covariance ((a, c), (c, b)).
+    """
     pi = arb.pi()
     if activation == "relu":
         norms, square = (a * b).sqrt(), a * b - c * c
@@ -35,7 +41,7 @@ def moments(activation, a, b, c):
 
 
 def exact(x, z, depth, activation, bias):
-    """Theta(x, z) of the float64 numbers given."""
+    """Returns Theta(x, z) of the given float64 numbers."""
     a, b, c = (
         sum((arb(float(u)) * arb(float(v)) for u, v in zip(*p, strict=True)), arb(0)) for p in [(x, x), (z, z), (x, z)]
     )
@@ -53,7 +59,7 @@ def exact(x, z, depth, activation, bias):
 
 
 def near_and_far(rng, d):
-    """A row x, and rows of several norms at angles 1 to 1e-16 from x and from -x."""
+    """Returns a row x, and rows of several norms at angles from 1 to 1e-16 to x and to -x."""
     x, e = rng.normal(size=(2, d))
     x /= np.linalg.norm(x)
     e -= x * (x @ e)
@@ -65,7 +71,7 @@ def near_and_far(rng, d):
 
 
 def compared(x, z, depth, activation, bias, bits=BITS):
-    """The true errors, if none is beyond its bound, and the bounds."""
+    """Asserts that no error is beyond its bound, and returns the true errors and the bounds."""
     kernel = deep_estimate(x, z, depth, activation, bias)
     assert np.array_equal(kernel.value, deep(x, z, depth, activation, bias))
     with precision(bits):
@@ -80,7 +86,7 @@ def compared(x, z, depth, activation, bias, bits=BITS):
 
 
 def judged(x, z, depth, activation, bias, bits=BITS):
-    """True errors and their bounds, in units of 2^-53 (|x|^2 + b^2)^(1/2) (|z|^2 + b^2)^(1/2)."""
+    """Returns true errors and their bounds, in units of 2^-53 (|x|^2 + b^2)^(1/2) (|z|^2 + b^2)^(1/2)."""
     errors, bounds = compared(x, z, depth, activation, bias, bits)
     units = U * np.outer(*(np.hypot(np.linalg.norm(rows, axis=1), bias) for rows in (x, z)))
     return errors / units, bounds / units
@@ -94,9 +100,10 @@ def test_roundings_are_few_at_every_angle_and_the_bound_covers_them(activation, 
     for d, size in ((2, 1.0), (5, 1e-3), (20, 30.0), (5, 1e3)):
         x, z = near_and_far(rng, d)
         error, bound = judged(size * x, size * z, depth, activation, bias)
-        # the factor that the docstring of `deep` states
+        # This is the factor that the docstring of `deep` states.
         stiff = size if activation == "gelu" and depth > 2 and size > 1 else 1.0
-        growth = {"relu": 1.0, "erf": 4 / np.pi, "gelu": 1.0}[activation]  # by which factor a layer enlarges the kernel
+        # the factor by which a layer enlarges the kernel
+        growth = {"relu": 1.0, "erf": 4 / np.pi, "gelu": 1.0}[activation]
         assert error.max() < 5 * depth**2 * growth**depth * stiff
         assert bound.max() < 600 * depth**2 * growth**depth * stiff * (1 + d / 10) * (2 if bias else 1)
 
@@ -104,7 +111,10 @@ def test_roundings_are_few_at_every_angle_and_the_bound_covers_them(activation, 
 @pytest.mark.parametrize("depth", [2, 4])
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_of_erf_nearly_parallel_and_antipodal_rows_of_large_norms_keep_their_digits(sign, depth):
-    """The kernel was once off by 4e-9 of itself near pi, since a float64 angle near pi is inexact."""
+    """With erf, nearly parallel and antipodal rows of large norms have an accurate kernel.
+
+    The kernel was once off by 4e-9 of itself near pi, since a float64 angle near pi is inexact.
+    """
     rng = np.random.default_rng(depth)
     for power in (5, 9, 12):
         x = 10.0**power * rng.normal(size=(1, 3))
@@ -126,7 +136,8 @@ def test_of_gelu_a_large_bias_multiplies_the_error_as_a_large_norm_does(bias):
     for depth, share in ((2, 0.0), (3, 1.0), (5, 5.0)):
         error, _ = judged(x, z, depth, "gelu", bias, MANY_BITS)
         assert error.max() <= 5 + share * bias
-        assert error.max() >= 0.1 * share * bias  # the docstring does not exaggerate the error
+        # The error that the docstring of `deep` states does occur, up to a constant.
+        assert error.max() >= 0.1 * share * bias
 
 
 @settings(deadline=None, max_examples=60)
@@ -139,14 +150,14 @@ def test_of_gelu_a_large_bias_multiplies_the_error_as_a_large_norm_does(bias):
     exponents=st.tuples(st.integers(-140, 140), st.integers(-140, 140)),
     near=st.sampled_from([0.0, 1e-15, 1e-8, 1e-2, 3.0]),
 )
-@example(0, 1, 2, "erf", 0.0, (-14, -140), 0.0)  # |x|^2 |z|^2 is below 2^-1022, the least normal float
-@example(0, 2, 2, "relu", 1e-200, (110, 0), 0.0)  # |x| divided by the bias is beyond float64
+@example(0, 1, 2, "erf", 0.0, (-14, -140), 0.0)  # |x|^2 |z|^2 is below 2^-1022, the least normal float.
+@example(0, 2, 2, "relu", 1e-200, (110, 0), 0.0)  # |x| divided by the bias is beyond float64.
 def test_the_bound_covers_rows_of_any_norm(seed, d, depth, activation, bias, exponents, near):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(1, d))
     z = rng.choice([-1, 1]) * x + near * rng.normal(size=(2, d))
     x, z = x * 10.0 ** exponents[0], z * 10.0 ** exponents[1]
-    if bias:  # a row of zeros has a kernel too
+    if bias:  # With a bias, a row of zeros has a kernel too.
         x, z = np.concatenate([x, np.zeros((1, d))]), np.concatenate([z, np.zeros((1, d))])
     _, bounds = compared(x, z, depth, activation, bias, MANY_BITS)
     assert np.isfinite(bounds).all()
@@ -182,7 +193,7 @@ def test_neural_tangents_agrees_away_from_small_angles(depth):
     x, z = (np.random.default_rng(k).normal(size=(k, 7)) for k in (6, 4))
     error = deep_estimate(x, z, depth).error
     assert (np.abs(deep_kernel(x, z, depth) - deep(x, z, depth)) <= error).all()
-    norms = np.outer(*[np.linalg.norm(x, axis=1)] * 2)  # on its diagonal neural-tangents loses half the digits
+    norms = np.outer(*[np.linalg.norm(x, axis=1)] * 2)  # neural-tangents loses half the digits on its diagonal
     assert (np.abs(deep_kernel(x, depth=depth) - deep(x, depth=depth)) <= 1e-6 * norms).all()
 
 
@@ -227,12 +238,15 @@ def test_positive_semidefinite_and_unmoved_by_rotations(seed, n, d, depth, activ
     assert twice.lo <= 0 <= twice.hi
     turned = deep(x @ np.linalg.qr(rng.normal(size=(d, d)))[0], depth=depth, activation=activation, bias=bias)
     assert np.allclose(turned, known.value, rtol=0, atol=1e-12 * known.value.max())
-    if d > 1 and activation == "relu":  # without parallel rows the kernel is proved definite
+    if d > 1 and activation == "relu":  # If no rows are parallel, the kernel is proved to be definite.
         assert smallest_eigenvalue(known).lo > 0
 
 
 def finite_kernels(x, depth, activation, bias, width, draws):
-    """Kernels of networks of that width as the docstring has them, all layers trained; (draws, n, n)."""
+    """Returns kernels of drawn networks of that width, (draws, n, n), as the docstring of `deep` defines them.
+
+    All layers are trained.
+    """
     phi, gain = TORCH[activation], 2.0 if activation == "relu" else 1.0
     inputs = torch.tensor(x)
     kernels = []
@@ -274,7 +288,7 @@ def test_finite_networks_have_it_as_their_mean(activation, depth, bias):
     x[1] = x[0] + 0.1
     kernels = finite_kernels(x, depth, activation, bias, width=256, draws=120)
     standard_error = kernels.std(axis=0, ddof=1) / np.sqrt(len(kernels))
-    # the deviation of the mean falls as 1 / width, faster than the standard error of so few draws
+    # The deviation of the mean falls as 1 / width, faster than the standard error of so few draws.
     gap = np.abs(kernels.mean(axis=0) - deep(x, depth=depth, activation=activation, bias=bias))
     assert (gap < 5 * standard_error + depth / 400 * kernels.mean(axis=0).max()).all()
     assert standard_error.max() < 0.02 * kernels.mean(axis=0).max()

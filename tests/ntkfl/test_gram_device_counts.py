@@ -1,4 +1,7 @@
-"""Counts on JAX devices equal the processor's, whatever rounding leaves open and on any number of devices."""
+"""Tests of counts on JAX devices: they equal the processor's counts on any number of devices.
+
+This holds even if rounding on the devices leaves signs undecided.
+"""
 
 import json
 import subprocess
@@ -17,7 +20,7 @@ from ntkfl.rounding import scaled_rows
 
 
 def counted(x, u, size=100):
-    """The counts by the first device, in pieces of this size."""
+    """Returns the counts by the first device, in pieces of this size."""
     pieces = (u[start : start + size] for start in range(0, len(u), size))
     return summed_on_devices(x, pieces, jax.devices()[:1])
 
@@ -28,7 +31,7 @@ def exact(x, u):
 
 
 def passed_on(monkeypatch):
-    """The neurons whose signs the devices leave to the processor, in order."""
+    """Returns the list to which the neurons are added whose signs the devices leave to the processor, in order."""
     rows = []
 
     def noted(x, u):
@@ -42,7 +45,7 @@ def passed_on(monkeypatch):
 @settings(deadline=None, max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    n=st.sampled_from([1, 4]),  # few shapes, since each shape is compiled
+    n=st.sampled_from([1, 4]),  # There are few shapes, since each shape is compiled.
     m=st.sampled_from([1, 7, 64]),
     d=st.sampled_from([1, 3]),
     ties=st.booleans(),
@@ -63,8 +66,8 @@ def test_signs_that_float64_gets_wrong_are_those_of_the_processor_and_no_others(
     x, u = rng.normal(size=(6, d)), rng.normal(size=(300, d))
     x[3], towards = x[1], x[0] / np.linalg.norm(x[0])
     for _ in range(2):
-        u -= np.outer(u @ towards, towards)  # orthogonal to the first sample, up to rounding
-    # every second neuron moves off the hyperplane by more than doubt, to either side
+        u -= np.outer(u @ towards, towards)  # The neurons become orthogonal to the first sample, up to rounding.
+    # Every second neuron is moved off the hyperplane, to either side, by more than the rounding error `doubt`.
     least = 20 * doubt(d, np.float64) * np.linalg.norm(u[1::2], axis=1)
     u[1::2] += np.outer(least * rng.choice([-1, 1], len(least)), towards)
     unit, of_neurons = unit_rows(scaled_rows(x), np.float64), unit_rows(scaled_rows(u), np.float64)
@@ -129,11 +132,11 @@ json.dump(found, sys.stdout)
 """
 
 
-@pytest.mark.slow  # a process with four devices
+@pytest.mark.slow  # The test starts a process with four devices.
 def test_several_devices_take_pieces_in_turn_and_give_the_same():
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", ON_DEVICES], env=flags, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for same, used, devices in json.loads(done.stdout):
         assert same
-        assert used == [devices[k % len(devices)] for k in range(9)]  # nine pieces of 1024 neurons or fewer
+        assert used == [devices[k % len(devices)] for k in range(9)]  # There are nine pieces of 1024 neurons or fewer.

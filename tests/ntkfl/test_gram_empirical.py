@@ -1,4 +1,4 @@
-"""The empirical kernel against other computations of it, and the bridge to neural-tangents."""
+"""Tests of the empirical kernel against other computations of it, and of the use of neural-tangents."""
 
 import importlib
 import inspect
@@ -25,11 +25,11 @@ from ntkfl.memory import TooLittleMemory
 from ntkfl.training.model import Model
 from ntkfl.training.models.two_layer import ntk_network
 
-EXACT = 1e-12  # relative to the largest entry
+EXACT = 1e-12  # the allowed error, relative to the largest entry
 
 
 def dense(width, depth, outputs, activation=torch.relu, features=5):
-    """A fully connected network with biases; `outputs` 0 means one output without an axis."""
+    """Returns a fully connected network with biases; `outputs` = 0 means one output without an axis."""
     sizes = [features] + [width] * (depth - 1)
     readout = (outputs, width) if outputs else (width,)
 
@@ -49,7 +49,7 @@ def dense(width, depth, outputs, activation=torch.relu, features=5):
 
 
 def twice(width=6):
-    """A network that uses one matrix at two depths: its gradients are of rank two."""
+    """Returns a network that uses one matrix at two depths, so that gradients in this matrix have rank two."""
 
     def initial(seed):
         generator = torch.Generator().manual_seed(seed)
@@ -64,7 +64,9 @@ def twice(width=6):
 
 
 def convolutional():
-    """Convolution, ReLU, mean over the pixels, three outputs; inputs (2, 4, 4)."""
+    """Returns a network with a convolution, ReLU, the mean over the pixels, and three outputs; inputs have (2,
+    4, 4).
+    """
 
     def initial(seed):
         generator = torch.Generator().manual_seed(seed)
@@ -86,7 +88,7 @@ def off(kernel, expected):
 
 
 def by_autograd(model, params, x):
-    """The Jacobian's rows, (n C, P), one backward pass each."""
+    """Returns the rows of the Jacobian, (n C, P), with one backward pass each."""
     own = {name: value.clone().requires_grad_() for name, value in params.items()}
     rows = []
     for output in model.outputs(own, torch.tensor(x)).reshape(-1):
@@ -128,7 +130,7 @@ def test_kernel_is_the_product_of_jacobians(model, shape):
 
 
 @each_network
-@pytest.mark.parametrize("samples", [0, 3, 5])  # number of samples held at once, out of 6
+@pytest.mark.parametrize("samples", [0, 3, 5])  # the number of samples in memory at once, out of 6
 def test_how_much_is_held_does_not_matter(model, shape, samples, monkeypatch):
     x, z, params = rows(6, *shape), rows(3, *shape, seed=1), model.initial(0)
     expected = gram.empirical(x, model, params), gram.empirical(x, model, params, z)
@@ -166,7 +168,9 @@ def test_two_layer_kernel_is_the_exact_count():
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_against_torch_func(outputs):
-    """The recipe of torch.func's page: Jacobians by vmap of jacrev, contracted over each parameter."""
+    """The kernel agrees with the recipe of torch.func's page: Jacobians by vmap of jacrev, contracted over each
+    parameter.
+    """
     module = torch.nn.Sequential(torch.nn.Linear(5, 9), torch.nn.GELU(), torch.nn.Linear(9, outputs)).double()
     params, x = {name: value.detach() for name, value in module.named_parameters()}, rows(6)
     jacobians = vmap(jacrev(lambda own, row: functional_call(module, own, (row[None],))[0]), (None, 0))
@@ -198,7 +202,11 @@ def test_against_neural_tangents(implementation, outputs):
 
 
 def test_gradients_that_are_nearly_of_rank_one_are_not_taken_for_it():
-    """The second use of the matrix is 2^-30 of the first: this is above rounding, so the kernel must include it."""
+    """Gradients that nearly have rank one are not treated as if they had.
+
+    The second use of the matrix has 2^-30 of the size of the first. This is above rounding, so the kernel must include
+    it.
+    """
 
     def features(params, x):
         return x @ params["w"].T + 2.0**-30 * torch.tanh(x.flip(1) @ params["w"].T)
@@ -318,7 +326,7 @@ class TestRefused:
 @pytest.mark.parametrize(("n", "d"), [(5, 3), (5, 30)])
 def test_two_layer_kernel_is_ours(n, d):
     x, z = rows(n, d), rows(3, d, seed=1)
-    # their kernel has no error bound; its rounding has the size of ours, in units of |x_i||z_j|
+    # neural-tangents' kernel has no error bound. Its rounding has the size of ours, in units of |x_i||z_j|.
     assert (np.abs(relu_ntk(x) - infinite(x)) <= 4 * infinite_estimate(x).error).all()
     assert (np.abs(relu_ntk(x, z) - infinite(x, z)) <= 4 * infinite_estimate(x, z).error).all()
 
@@ -332,11 +340,11 @@ def test_deep_kernel_against_the_recursion_of_arc_cosine_kernels(depth):
         angle = np.arccos(np.clip(covariance / norms, -1, 1))
         slopes = (np.pi - angle) / np.pi
         covariance = norms * (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / np.pi
-        # hidden weights of variance 2 / fan-in keep the norm; the last layer's variance is 1 / fan-in
+        # Hidden weights with the variance 2 / fan-in keep the norm; the last layer's variance is 1 / fan-in.
         gain = 1 if layer < depth - 2 else 1 / 2
         covariance, kernel = gain * covariance, gain * (covariance + kernel * slopes)
     assert np.allclose(deep_kernel(x, depth=depth), kernel, rtol=0, atol=1e-6 * norms.max())
-    off = ~np.eye(5, dtype=bool)  # entries off the diagonal, whose angles are not near 0
+    off = ~np.eye(5, dtype=bool)  # The angles of entries off the diagonal are not near 0.
     assert np.allclose(deep_kernel(x, depth=depth)[off], kernel[off], rtol=0, atol=1e-12 * norms.max())
 
 
@@ -367,7 +375,7 @@ def test_predict_solves_the_gradient_flow():
     predict = neural_tangents_import.neural_tangents().predict.gradient_descent_mse(h, y, learning_rate=1.0)
     for time in (0.0, 0.7, 30.0):
         outputs = np.asarray(predict(time, np.zeros_like(y)))
-        # their loss is half the mean of squares over the samples: the flow has the rate H / n
+        # Its loss is half the mean of squares over the samples, so the gradient flow has the rate H / n.
         assert np.allclose(outputs, y - scipy.linalg.expm(-h * time / len(y)) @ y, rtol=0, atol=1e-12)
 
 
@@ -385,7 +393,7 @@ def test_the_names_it_misses_are_gone_after_the_import():
 
 @pytest.fixture
 def unimported(monkeypatch):
-    """A process that has not imported neural-tangents yet; its modules are restored afterwards."""
+    """Gives a process that has not imported neural-tangents yet; its modules are restored afterwards."""
     for name in [name for name in sys.modules if name.split(".")[0] == "neural_tangents"]:
         monkeypatch.delitem(sys.modules, name)
     neural_tangents_import.neural_tangents.cache_clear()

@@ -1,4 +1,4 @@
-"""Kernels of features, against the regime with the whole matrix; no matrix is made."""
+"""Tests of kernels of features: without any (n, n) matrix, results are those of the regime with the whole matrix."""
 
 from fractions import Fraction
 
@@ -16,7 +16,8 @@ def images():
 
 
 @pytest.mark.parametrize("method", ["fedavg", "scaffold"])
-@pytest.mark.parametrize("rounds", [[1, 4], [1, 300]])  # rounds one by one; of fedavg, also as a series
+# The first case runs rounds one by one; in the second, rounds of fedavg also run as a series.
+@pytest.mark.parametrize("rounds", [[1, 4], [1, 300]])
 def test_curves_by_features_are_those_of_their_whole_matrix(method, rounds, monkeypatch):
     problem = images()
     kernel = gram.nystroem(problem.x, 25)
@@ -48,7 +49,7 @@ def test_all_samples_as_landmarks_give_the_kernel():
     assert np.abs(gram.nystroem(x, len(x))(x) - gram.infinite(x)).max() < 1e-10
     few = gram.infinite(x) - gram.nystroem(x, 20)(x)
     values = np.linalg.eigvalsh(few)
-    assert values[0] > -1e-10 and values[-1] > 1e-3  # the remainder is positive semi-definite
+    assert values[0] > -1e-10 and values[-1] > 1e-3  # The remainder is positive semi-definite.
 
 
 def test_parallel_landmarks_count_once():
@@ -108,7 +109,7 @@ def test_features_are_refused_as_tiles_and_where_they_do_not_fit(monkeypatch, tm
 
 
 def test_the_bound_of_predictions_counts_the_features_of_a_sum():
-    count, small = 2**16, 2.0**-27  # each product small^2 is rounded away beside 1
+    count, small = 2**16, 2.0**-27  # Each product small^2 is rounded away in a sum with 1.
 
     def of(x):
         return np.hstack([x, np.full((len(x), count - 2), small)])

@@ -1,4 +1,6 @@
-"""H_inf: against 60-digit arithmetic, against finite networks, and the symmetries of its definition."""
+"""Tests of H_inf against arithmetic with 60 digits, against finite networks, and of the symmetries of its
+definition.
+"""
 
 from contextlib import nullcontext
 from functools import cache
@@ -21,13 +23,13 @@ def way(request):
 
 
 def exact_angle_and_entry(x, y):
-    """The angle and H_inf(x, y) of the float64 numbers given, to about 50 digits."""
+    """Returns the angle and H_inf(x, y) of the given float64 numbers, to about 50 digits."""
     return exactly(tuple(x.tolist()), tuple(y.tolist()))
 
 
 @cache
 def exactly(x, y):
-    """Exact values, computed once for blocks of rows and for tiles."""
+    """Returns exact values, computed once for blocks of rows and for tiles."""
     with mpmath.workdps(60):
         x, y = ([mpmath.mpf(v) for v in row] for row in (x, y))
         dot, square = mpmath.fdot(x, y), mpmath.fdot(x, x)
@@ -37,7 +39,7 @@ def exactly(x, y):
 
 
 def pair_at_angle(rng, d, angle, antipodal):
-    """Two rows of unit norm up to rounding, about this angle (or pi minus it) apart."""
+    """Returns two rows of unit norm up to rounding, with about this angle, or pi minus it, between them."""
     x, e = rng.normal(size=(2, d))
     x /= np.linalg.norm(x)
     e -= x * (x @ e)
@@ -54,7 +56,7 @@ def test_relative_error_of_the_angle(d, antipodal):
             rows = pair_at_angle(rng, d, 10**-exponent, antipodal) * scale
             angle, entry = exact_angle_and_entry(*rows)
             assert abs(angles(rows)[0, 1] / angle - 1) < 1e-14
-            # the entry keeps its digits too, though near pi it is tiny
+            # The entry is accurate too, although near pi it is tiny.
             assert abs(infinite(rows)[0, 1] / entry - 1) < 2e-14
 
 
@@ -104,7 +106,7 @@ def test_symmetries(seed, n, d):
     estimate = infinite_estimate(x)
     order, rotation = rng.permutation(n), np.linalg.qr(rng.normal(size=(d, d)))[0]
     assert (np.abs(infinite(x[order]) - estimate.value[np.ix_(order, order)]) <= 2 * estimate.error.max()).all()
-    turned = x @ rotation.T  # the product is rounded by up to d units in the last place
+    turned = x @ rotation.T  # The product is rounded by up to d units in the last place.
     assert (np.abs(infinite(turned) - estimate.value) <= 4 * estimate.error.max()).all()
     scales = 2.0 ** rng.integers(-30, 30, n)
     assert np.array_equal(infinite(x * scales[:, None]), estimate.value * np.outer(scales, scales))
@@ -116,7 +118,7 @@ def test_symmetries(seed, n, d):
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(2, 10), d=st.integers(2, 8))
 def test_positive_semidefinite_and_definite_on_points_in_general_position(seed, n, d):
     x = np.random.default_rng(seed).normal(size=(n, d))
-    x = np.concatenate([x, -x[:1]])  # one antipodal pair is allowed
+    x = np.concatenate([x, -x[:1]])  # One antipodal pair is allowed.
     assert smallest_eigenvalue(infinite_estimate(x)).hi > 0
     repeated = infinite_estimate(np.concatenate([x, x[:1]]))
     lowest = smallest_eigenvalue(repeated)
@@ -167,7 +169,7 @@ def test_pairs_are_repaired_alike_however_many_are_taken_at_a_time(monkeypatch):
     rows = np.concatenate([pair_at_angle(rng, 5, angle, False) for angle in (1e-3, 1e-7)] * 3)
     x = np.concatenate([rows, rows + 1e-9])
     whole = infinite(x)
-    monkeypatch.setattr(limit, "_GATHER", 7)  # one pair at a time
+    monkeypatch.setattr(limit, "_GATHER", 7)  # Pairs are computed one at a time.
     assert np.array_equal(infinite(x), whole)
 
 

@@ -1,4 +1,7 @@
-"""Gram matrices, safe neurons and eigenvalues of any size: enclosures hold where squares vanish or overflow."""
+"""Tests of Gram matrices, safe neurons and eigenvalues for numbers of any size.
+
+Enclosures hold even if squares vanish or overflow.
+"""
 
 from fractions import Fraction
 
@@ -20,12 +23,12 @@ from ntkfl.gram import (
 )
 from ntkfl.rounding import products_scaled_back, row_norms
 
-SIZES = st.integers(-1066, 1000)  # exponents of two: from a few bits above the least float64 to 1e301
+SIZES = st.integers(-1066, 1000)  # exponents of two, from a few bits above the least float64 to 1e301
 
 
 @st.composite
 def rows(draw, count):
-    """Rows of small integers, each times its own power of two: some parallel, opposite or orthogonal."""
+    """Draws rows of small integers, each times its own power of two; some are parallel, opposite or orthogonal."""
     numbers = draw(st.lists(st.tuples(*3 * [st.integers(-9, 9)]).filter(any), min_size=count, max_size=count))
     exponents = draw(st.lists(SIZES, min_size=count, max_size=count) | SIZES.map(lambda e: [e] * count))
     return np.ldexp(np.array(numbers, float), np.array(exponents)[:, None])
@@ -40,7 +43,7 @@ def to_arb(fraction):
 
 
 def exact_infinite(a, b):
-    """x.z (pi - angle) / (2 pi) in balls."""
+    """Returns x.z (pi - angle) / (2 pi) in ball arithmetic."""
     dot, cosine = to_arb(exact_dot(a, b)), exact_dot(a, b) ** 2 / (exact_dot(a, a) * exact_dot(b, b))
     root = to_arb(cosine).sqrt() if cosine < 1 else arb(1)
     return dot * (arb.pi() - (root if dot >= 0 else -root).acos()) / (2 * arb.pi())

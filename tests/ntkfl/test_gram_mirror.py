@@ -1,4 +1,4 @@
-"""The lower triangle from the upper one, block by block."""
+"""Tests of the lower triangle of a matrix, which is copied from the upper one block by block."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Packed patterns and their pair counts equal plain booleans' for any code path, block, thread or rounding."""
+"""Tests of activation patterns that are packed into bits, and of counts of pairs of them.
+
+They equal those of plain booleans for any code path, block, thread or rounding.
+"""
 
 from contextlib import nullcontext
 from unittest.mock import Mock
@@ -14,7 +17,7 @@ from ntkfl.initialisation import draw
 
 @pytest.fixture
 def packed_in_threads(monkeypatch):
-    """Every count is made by packing, in three threads."""
+    """Makes every count by packing, in three threads."""
     monkeypatch.setattr(pair_counts, "LOADING", -1)
     monkeypatch.setattr(pair_counts, "PARALLEL", -1)
     monkeypatch.setattr(pair_counts, "worker_threads", lambda: nullcontext(3))
@@ -23,7 +26,7 @@ def packed_in_threads(monkeypatch):
 
 @pytest.fixture
 def plain(monkeypatch):
-    """No count is made by packing."""
+    """Makes no count by packing."""
     monkeypatch.setattr(pair_counts, "LOADING", float("inf"))
     monkeypatch.setattr(packing, "loaded", lambda: False)
 
@@ -64,7 +67,8 @@ def test_packed_patterns_are_the_patterns(seed, n, m, d, ties):
 def test_signs_that_float32_gets_wrong_are_right():
     rng = np.random.default_rng(1)
     x, u = rng.normal(size=(40, 5)), rng.normal(size=(200, 5))
-    u[::2] -= np.outer(u[::2] @ x[0], x[0]) / (x[0] @ x[0])  # orthogonal to the first row, up to rounding
+    # The neurons become orthogonal to the first row, up to rounding.
+    u[::2] -= np.outer(u[::2] @ x[0], x[0]) / (x[0] @ x[0])
     exact = activations(x, u)
     single = (patterns.unit_rows(x) @ patterns.unit_rows(u).T) >= 0
     assert (single[0] != exact[0]).any()
@@ -73,7 +77,7 @@ def test_signs_that_float32_gets_wrong_are_right():
 
 def test_more_undecided_signs_than_there_is_room_for():
     x, u = np.eye(4)[:2].repeat(30, axis=0), np.eye(4)[2:].repeat(70, axis=0)
-    assert unpacked(packing.active_words(x, u), len(u)).all()  # all products are 0
+    assert unpacked(packing.active_words(x, u), len(u)).all()  # All products are 0.
 
 
 def test_many_features_take_the_other_way():

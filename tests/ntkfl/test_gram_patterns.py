@@ -1,4 +1,7 @@
-"""Patterns and finite-width Gram matrices: against loops over neurons in rational arithmetic, and their identities."""
+"""Tests of activation patterns and finite-width Gram matrices against loops over neurons in rational arithmetic.
+
+Their identities are tested too.
+"""
 
 from fractions import Fraction
 
@@ -42,7 +45,7 @@ def rational_gram(x, u):
 
 @st.composite
 def networks(draw_, ties=True):
-    """Rows and weights; small integers make many pre-activations exactly zero."""
+    """Draws rows and weights; small integers make many pre-activations exactly zero."""
     n, m, d = draw_(st.integers(1, 6)), draw_(st.integers(1, 9)), draw_(st.integers(1, 5))
     if ties and draw_(st.booleans()):
         entries = st.integers(-2, 2).map(float)
@@ -73,12 +76,15 @@ def test_a_sign_that_float64_gets_wrong_is_right():
 
 @pytest.mark.parametrize("exponent", [-1060, -600, -350, 0, 350, 600, 1000])
 def test_rows_of_any_length_have_the_patterns_of_their_directions(exponent):
-    """Some rows' squared norms overflow or vanish, those of their neighbours do not; a zero row is active."""
+    """Rows of any length have the patterns of their directions.
+
+    The squared norms of some rows overflow or vanish, and those of their neighbours do not. A zero row is active.
+    """
     rng = np.random.default_rng(5)
     x, u = rng.normal(size=(4, 3)), np.ldexp(rng.integers(-9, 10, size=(40, 3)).astype(float), -3)
     u[7] = 0
     scaled = u.copy()
-    scaled[::2] *= 2.0**exponent  # exact: these numbers have few bits
+    scaled[::2] *= 2.0**exponent  # The product is exact, because these numbers have few bits.
     assert np.array_equal(activations(x, scaled), activations(x, u))
     assert activations(x, u)[:, 7].all()
     assert np.array_equal(activations(x, u), np.sign(x @ u.T) >= 0)
@@ -122,7 +128,7 @@ def test_blocks_of_neurons_do_not_change_a_bit(monkeypatch):
     x, u = rng.normal(size=(5, 3)), rng.normal(size=(300, 3))
     whole = finite(x, u), activations(x, u), safe_neurons(x, u, 0.1), doubtful(x, u, 0.1)
     monkeypatch.setattr(patterns, "_ENTRIES", 35)  # seven neurons at a time
-    monkeypatch.setattr(finite_width, "_PATTERNS", 320)  # patterns are counted 64 at a time
+    monkeypatch.setattr(finite_width, "_PATTERNS", 320)  # Patterns are counted 64 at a time.
     for before, after in zip(
         whole, (finite(x, u), activations(x, u), safe_neurons(x, u, 0.1), doubtful(x, u, 0.1)), strict=True
     ):
@@ -202,7 +208,7 @@ def test_doubtful_counts_and_the_enclosure_they_give():
     assert near.min() > 0
     assert np.array_equal(doubtful(x, u, np.full(400, error)), near)
     estimate = finite_estimate(x, u, error)
-    for row in x:  # the worst perturbation of this size for one sample
+    for row in x:  # This is the worst perturbation of this size for one sample.
         moved = u - np.sign(u @ row)[:, None] * error * (1 - 1e-9) * row / np.linalg.norm(row)
         assert (np.abs(finite(x, moved) - estimate.value) <= estimate.error).all()
         assert not np.array_equal(finite(x, moved), estimate.value)

@@ -1,4 +1,4 @@
-"""The message names a user's folder that has the name of one of our packages."""
+"""Tests of imports from a user's folder that has the name of one of our packages: a message names the folder."""
 
 import subprocess
 import sys

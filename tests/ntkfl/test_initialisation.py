@@ -1,4 +1,4 @@
-"""Initial weights: one network for each seed, however it is drawn, with the distribution it claims."""
+"""Tests of initial weights: a seed gives one network, however it is drawn, with the stated distribution."""
 
 import jax
 import numpy as np
@@ -19,7 +19,7 @@ def test_numbers_do_not_depend_on_the_block(width, block, seed):
 
 
 @settings(deadline=None, max_examples=10)
-@example(narrow=300, extra=2000, seed=0)  # of the first key alone, and of three keys
+@example(narrow=300, extra=2000, seed=0)  # The narrow network needs the first key only; the wide one needs three keys.
 @given(narrow=st.integers(1, 3000), extra=st.integers(1, 3000), seed=st.integers(0, 100))
 def test_a_narrow_network_is_the_beginning_of_a_wide_one(narrow, extra, seed):
     small, large = draw(narrow, 2, seed), draw(narrow + extra, 2, seed)
@@ -29,7 +29,10 @@ def test_a_narrow_network_is_the_beginning_of_a_wide_one(narrow, extra, seed):
 
 @pytest.mark.parametrize("d", [1, 5, 65, *(pytest.param(d, marks=pytest.mark.slow) for d in (3, 4, 20))])
 def test_the_second_chunk_is_normal_of_its_own_key_and_shape(d):
-    """The compiled draw gives one network for any number of values at once, also if its d is compiled otherwise."""
+    """The second chunk of weights is normal, from its own key and shape.
+
+    The compiled draw gives the same network for any number of values at once, even if its d is compiled differently.
+    """
     of_hidden, of_signs = jax.random.split(jax.random.fold_in(jax.random.key(9, impl="threefry2x32"), 1))
     hidden, signs = (part[CHUNK:] for part in draw(2 * CHUNK, d, seed=9))
     assert np.array_equal(hidden, jax.jit(jax.random.normal, static_argnums=(1, 2))(of_hidden, (CHUNK, d), np.float64))

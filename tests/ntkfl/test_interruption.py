@@ -1,4 +1,7 @@
-"""An interrupt is raised again, wherever raising is allowed, until code has caught it; nothing else changes."""
+"""Tests of interrupts: until code has caught it, an interrupt is raised again wherever raising is allowed.
+
+Nothing else changes.
+"""
 
 import gc
 import importlib
@@ -15,12 +18,12 @@ from ntkfl import interruption
 from ntkfl.interruption import KNOCK, Interruption
 
 ROOT = Path(__file__).parents[2]
-OURS = signal.SIGUSR1  # in place of the signal of Ctrl-C, which pytest handles
+OURS = signal.SIGUSR1  # This signal replaces that of Ctrl-C, which pytest handles.
 
 
 @pytest.fixture
 def handlers():
-    """Handlers are restored after the test."""
+    """Restores the signal handlers after the test."""
     signals = (OURS, KNOCK, *interruption.SIGNALS)
     before = {signum: signal.getsignal(signum) for signum in signals}
     yield
@@ -109,7 +112,8 @@ def test_an_error_that_it_became_does_not_hide_it(installed):
             except KeyboardInterrupt as error:
                 raise ImportError("of C code") from error
         except ImportError:
-            interruption.check()  # raises nothing: the interrupt still exists, as the cause of the ImportError
+            # This raises nothing, because the interrupt still exists as the cause of the ImportError.
+            interruption.check()
         with pytest.raises(KeyboardInterrupt):
             interruption.check()
 

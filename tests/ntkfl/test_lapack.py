@@ -1,4 +1,7 @@
-"""LAPACK without the interpreter's lock: scipy's numbers to the bit, and other threads run meanwhile."""
+"""Tests of LAPACK called without the interpreter's lock: the numbers are scipy's to the bit.
+
+Other threads run meanwhile.
+"""
 
 import os
 import signal
@@ -81,7 +84,7 @@ def test_a_routine_that_does_not_end_with_its_info_is_refused():
         lapack._routine("dlamch")
 
 
-# LAPACK runs for some ten seconds: the first signal must be answered in this time; the second must end the process.
+# LAPACK runs for some ten seconds. The first signal must be answered in this time, and the second must end the process.
 # Nothing is `released`, so that a signal that arrives before LAPACK raises nothing.
 LONG = """
 import importlib.util, sys

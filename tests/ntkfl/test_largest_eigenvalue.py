@@ -1,4 +1,7 @@
-"""The bound of the largest eigenvalue against the whole matrix; the errors that it bounds against literal rounds."""
+"""Tests of the upper bound of the largest eigenvalue, which is compared with that of the whole matrix.
+
+The errors that follow from the bound are compared with rounds that are written out.
+"""
 
 from dataclasses import replace
 
@@ -33,7 +36,7 @@ def exactly(tiles, clients, values):
     power=st.integers(-30, 30),
 )
 def test_no_eigenvalue_is_above_the_bound(sizes, seed, dtype, products, together, power):
-    """Few products leave vectors that are far from eigenvectors, and the bound holds all the same."""
+    """No eigenvalue is above the bound, even if few products leave vectors that are far from eigenvectors."""
     problem, rng = ragged(sizes, seed=seed), np.random.default_rng(seed)
     tiles = Tiles.of(gram.infinite, problem.x, dtype)
     clients = ClientModes.of(tiles, problem.members)
@@ -72,7 +75,11 @@ def test_the_bound_is_the_eigenvalue_where_it_stands_out():
     ],
 )
 def test_errors_are_bounded_up_to_the_limit_of_the_server_rate(method, options, most, seed, dtype):
-    """At .97 of the limit the clients' own eigenvalues together exceed the limit, and prove nothing."""
+    """Errors are bounded up to the limit of the server rate.
+
+    At .97 of the limit the sum of the clients' own largest eigenvalues exceeds the limit, so that it would prove
+    nothing.
+    """
     problem, setup = ragged([3, 9, 5], d=12, seed=seed), Setup(eta_local=0.3, local_steps=4)
     points = np.random.default_rng(seed).standard_normal((3, 12))
     limit = kernel_regime(problem, setup, None, method, options).step_limits.eta_global
@@ -85,7 +92,8 @@ def test_errors_are_bounded_up_to_the_limit_of_the_server_rate(method, options, 
     for known, estimate in zip(exact, estimates, strict=True):
         assert (np.abs(estimate.value - known) <= estimate.error).all()
         assert estimate.error.max() < most * (1 if dtype == "float32" else 1e-7)
-    far = 2.0 if regime.round.memory else 1.001  # few rounds of a method that remembers are bounded a little beyond
+    # For methods with memory, few rounds have a bound even a little beyond the limit.
+    far = 2.0 if regime.round.memory else 1.001
     beyond = kernel_regime(problem, setup, None, method, options | {"server_rate": far * limit}, matrix_free=dtype)
     with pytest.raises(ValueError, match="no error bound is proved for these steps"):
         beyond.residual_estimate(3)
@@ -114,7 +122,10 @@ EACH = pytest.mark.parametrize(("method", "options"), REMEMBERING, ids=lambda pa
 )
 @EACH
 def test_weights_of_blocks_that_are_off_are_within_their_distance(method, options, steps, share, small, rank, seed):
-    """The blocks' errors are a thousandth of the largest eigenvalue, as a multiple of I or in few directions."""
+    """The weights of blocks with errors differ from the exact weights by at most the stated distance.
+
+    The errors of the blocks are a thousandth of the largest eigenvalue, as a multiple of I or in few directions.
+    """
     problem, rng = ragged([2, 5, 3], seed=seed), np.random.default_rng(seed)
     exact = small * gram.infinite(problem.x, problem.x)
     top = max(np.linalg.eigvalsh(exact[np.ix_(owned, owned)])[-1] for owned in problem.members)
@@ -131,12 +142,12 @@ def test_weights_of_blocks_that_are_off_are_within_their_distance(method, option
         errors = LocalErrors(0.0, 0.0, times * walked**2 / 2 * 1e-3 * top, 1e-3 * top, 0.0, 0.0, 0.0)
         apart, allowed = np.linalg.norm(one - other, 2), feedback.wobble(errors).weights
         assert apart <= allowed * (1 + 1e-9) + 1e-12 * feedback.weights.max()
-        # at small steps the allowed distance is near the true distance
+        # At small steps the allowed distance is close to the true distance.
         assert allowed < 8 * apart or rank or steps == 1 or share > 0.5
 
 
 def exact_largest(problem, method, options, setup):
-    """The largest eigenvalue of W^(1/2) H W^(1/2) to 40 digits, by the exact blocks' own eigenvectors."""
+    """Returns the largest eigenvalue of W^(1/2) H W^(1/2) in 40 digits, by the exact blocks' own eigenvectors."""
     number, n, count = mp.mpf, problem.n, problem.n_clients
     rows = [[number(float(value)) for value in row] for row in problem.x]
     size = [mp.sqrt(mp.fdot(row, row)) for row in rows]
@@ -173,13 +184,19 @@ def exact_largest(problem, method, options, setup):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("method", "options"), REMEMBERING[:1] + REMEMBERING[3:], ids=lambda part: str(part))
 def test_at_the_largest_steps_the_bound_is_of_the_exact_blocks(method, options, seed):
-    """At steps where the exact eigenvalue is 2, and at steps close by, only rounds that grow are said to grow."""
+    """At the largest steps only rounds that do grow are said to grow.
+
+    The steps are those at which the exact eigenvalue is 2, and steps close by.
+    """
     problem = ragged([2, 3, 2], seed=seed)
     limit = kernel_regime(problem, Setup(), None, "fedprox", {"mu": options.get("alpha", 0.0)}).step_limits.eta_local
     setup = Setup(eta_local=0.45 * limit, local_steps=3)
 
     def at(knob):
-        """The steps with this server rate, or this share of the clients' limit where the method has no rate."""
+        """Returns steps and options with this server rate.
+
+        If the method has no server rate, the number is a share of the clients' limit.
+        """
         if method == "feddyn":
             return replace(setup, eta_local=knob * limit), options
         return setup, options | {"server_rate": knob}

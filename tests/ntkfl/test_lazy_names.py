@@ -1,4 +1,4 @@
-"""Packages whose names are imported when first used: each name is there, and nothing heavy is loaded before."""
+"""Tests of packages whose names are imported when first used: each name exists, and nothing slow is loaded before."""
 
 import importlib
 import re

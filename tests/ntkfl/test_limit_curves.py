@@ -1,4 +1,7 @@
-"""Curves of whole data sets agree with the regime with a matrix; a killed run goes on where it was."""
+"""Tests of curves of whole data sets: they agree with the regime that has the matrix.
+
+A run that was killed continues where it was.
+"""
 
 import re
 import tracemalloc
@@ -60,7 +63,7 @@ def test_a_killed_run_goes_on(tmp_path, method, rounds, first):
         limit_curves(problem, rounds, method=method, keep=keep, progress=kill)
     assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
     told.clear()
-    for _ in range(2):  # the second run finds every round in the file
+    for _ in range(2):  # The second run finds every round in the file.
         again = limit_curves(problem, rounds, method=method, keep=keep, progress=lambda done, _: told.append(done))
         whole = limit_curves(problem, rounds, method=method)
         assert again.to_dict() == whole.to_dict()
@@ -71,7 +74,7 @@ METHODS = [("fedavg", {}), ("scaffold", {}), ("fedavgm", {"momentum": 0.5}), ("f
 
 
 def alike(curves, other):
-    """Whether curves agree up to the order of sums in a product of more columns."""
+    """Asserts that curves agree up to the order of sums in a product with more columns."""
     assert len(curves.points) == len(other.points)
     for point, same in zip(curves.points, other.points, strict=True):
         assert point.residual.value == pytest.approx(same.residual.value, rel=1e-12)
@@ -84,7 +87,7 @@ def test_several_methods_have_the_curves_of_each_alone_and_read_the_tiles_once(m
     product = Tiles.__matmul__
     monkeypatch.setattr(Tiles, "__matmul__", lambda self, v: asked.append(v.shape[1]) or product(self, v))
     together = several_limit_curves(problem, rounds, METHODS)
-    assert len(asked) == 300 and asked[0] == 40 and asked[-1] == 20  # fedavg's two series end earlier
+    assert len(asked) == 300 and asked[0] == 40 and asked[-1] == 20  # The two series of fedavg end earlier.
     for curves, (method, options) in zip(together, METHODS, strict=True):
         assert (curves.method, curves.options) == (method, options)
         alike(curves, limit_curves(problem, rounds, method=method, options=options))
@@ -126,7 +129,9 @@ TUNED = [
 
 @pytest.fixture
 def before_rounds(monkeypatch):
-    """The numbers of products, sums of squares of a search, and checks of clients' blocks before the first round."""
+    """Counts three things before the first round: products, sums of squares of a search, and checks of
+    clients' blocks.
+    """
     done, rounds = {"products": 0, "squares": 0, "blocks": 0}, curves_of.run_together
 
     def counted(name, function):
@@ -138,7 +143,8 @@ def before_rounds(monkeypatch):
     multiply = Tiles.__matmul__
     monkeypatch.setattr(lanczos, "WHOLE", 0)
     monkeypatch.setattr(Tiles, "__matmul__", counted("products", multiply))
-    monkeypatch.setattr(Tiles, "seen", property(lambda own: multiply(own, np.ones((len(own), 1)))))  # not counted
+    # This product is not counted.
+    monkeypatch.setattr(Tiles, "seen", property(lambda own: multiply(own, np.ones((len(own), 1)))))
     monkeypatch.setattr(lanczos, "_squared", counted("squares", lanczos._squared))
     monkeypatch.setattr(Tiles, "block_error", counted("blocks", Tiles.block_error))
     monkeypatch.setattr(curves_of, "run_together", uncounted)
@@ -147,7 +153,10 @@ def before_rounds(monkeypatch):
 
 @pytest.mark.parametrize("killed", ["before the last bounds", "before the first round", "after it"])
 def test_a_run_that_goes_on_computes_no_bound_again(tmp_path, before_rounds, killed, monkeypatch):
-    """One search for a bound is enough for all rates of FedAvg and momentum, and one more for SCAFFOLD."""
+    """A run that continues computes no bound again.
+
+    One search for a bound is enough for all rates of FedAvg and momentum; SCAFFOLD needs one more.
+    """
     problem, keep, search = images(), tmp_path / "run.npz", {"products": lanczos.PRODUCTS + 1, "squares": 1}
     whole = several_limit_curves(problem, ROUNDS, TUNED)
     assert before_rounds == {name: 2 * count for name, count in search.items()} | {"blocks": 5}
@@ -188,7 +197,10 @@ def test_bounds_of_other_bases_of_the_clients_are_computed_again(tmp_path, befor
 
 
 def test_bounds_of_products_that_round_more_are_computed_again(tmp_path, before_rounds, monkeypatch):
-    """A device, whose sums have any order, may have begun the run that this process continues."""
+    """Bounds for products with larger rounding errors are computed again.
+
+    The run that this process continues may have begun on a device, whose sums have any order.
+    """
     given, keep, rounding = (images(), ROUNDS, None, *TUNED[-1]), tmp_path / "run.npz", Tiles.product_rounding
     with monkeypatch.context() as patch:
         patch.setattr(Tiles, "product_rounding", property(lambda self: 100 * rounding.__get__(self)))
@@ -199,7 +211,11 @@ def test_bounds_of_products_that_round_more_are_computed_again(tmp_path, before_
 
 
 def test_a_series_goes_on_in_the_interval_of_its_first_terms(tmp_path, monkeypatch):
-    """Products that round more put the largest eigenvalue's bound higher, and other polynomials have other terms."""
+    """A series continues with the interval of eigenvalues of its first terms.
+
+    With larger rounding errors the bound of the largest eigenvalue is higher, and other polynomials would have other
+    terms.
+    """
     problem, keep, rounding = ragged([9, 12, 5, 14], d=8, seed=3), tmp_path / "run.npz", Tiles.product_rounding
 
     def curves(kill=0, file=None):
@@ -264,7 +280,7 @@ def test_a_file_of_another_run_is_refused(tmp_path):
     limit_curves(problem, ROUNDS, same_last_row(0.1), "scaffold", eta_local=0.01, keep=(row := tmp_path / "row.npz"))
     with pytest.raises(ValueError, match="is of another run"):
         limit_curves(problem, ROUNDS, same_last_row(0.2), "scaffold", eta_local=0.01, keep=row)
-    assert 1 not in np.linspace(0, problem.n - 1, kept_run.ROWS).astype(int)  # row 1 is not compared
+    assert 1 not in np.linspace(0, problem.n - 1, kept_run.ROWS).astype(int)  # Row 1 is not compared.
 
     def another_second_entry(x, z):
         second = [(own == problem.x[1]).all(axis=1) for own in (x, x if z is None else z)]
@@ -279,10 +295,10 @@ def test_a_file_of_another_run_is_refused(tmp_path):
 def test_a_file_of_a_kernel_with_the_same_rows_and_the_same_size_is_refused(tmp_path):
     problem, keep = images(), tmp_path / "run.npz"
     rows = np.linspace(0, problem.n - 1, kept_run.ROWS).astype(int).tolist()
-    assert not {1, 2, 5, 6} & {*rows}  # the rows that are compared
+    assert not {1, 2, 5, 6} & {*rows}  # These are the rows that are compared.
 
     def joined(first, second):
-        """1 for equal samples, and 1/2 between these two."""
+        """Returns a kernel that is 1 for equal samples, and 1/2 between the two given samples."""
 
         def kernel(x, z=None):
             same = [(own[:, None] == problem.x).all(axis=2) for own in (x, x if z is None else z)]
@@ -311,7 +327,7 @@ def test_a_file_whose_numbers_were_changed_is_refused(tmp_path, name):
 
 
 def test_a_file_with_bounds_by_other_rules_is_refused(tmp_path, monkeypatch):
-    """Files that are older than version numbers count as version 1."""
+    """A file with bounds by other rules is refused; a file without a version number has version 1."""
     keep = tmp_path / "run.npz"
     limit_curves(images(), ROUNDS, method="scaffold", keep=keep)
     with np.load(keep) as file:
@@ -340,7 +356,10 @@ VERSION_2 = {  # bounds of the errors of the residual's norm, of its entries and
 
 @pytest.mark.parametrize("name", VERSION_2)
 def test_the_version_of_the_rules_of_error_bounds_has_these_bounds(name):
-    """If bounds change, older files must be refused: then `kept_run.VERSION` and the numbers here need a change."""
+    """This version of the rules for error bounds gives these bounds.
+
+    If bounds change, older files must be refused. Then `kept_run.VERSION` and the numbers here need a change.
+    """
     method, options, more, rounds, bounds = VERSION_2[name]
     problem, setup = ragged([6, 9, 5]), Setup(eta_local=0.1, local_steps=4)
     regime = kernel_regime(problem, setup, None, method, options, **more, matrix_free="float32")
@@ -430,7 +449,7 @@ def test_a_schedule_of_drawn_clients_is_the_mean_of_random_rounds():
 
 
 def archive(place, byte):
-    """A file of a mark, with another byte at this place of its first entry in the archive's directory."""
+    """Returns a file of a mark, with another byte at this place of its first entry in the archive's directory."""
     np.savez(file := BytesIO(), mark=np.array(""))
     content = bytearray(file.getvalue())
     content[content.index(b"PK\x01\x02") + place] = byte
@@ -502,7 +521,10 @@ def test_bad_input_is_said(rounds, more, said):
 
 
 def test_rounds_one_after_another_that_take_more_than_a_day_or_a_quarter_of_an_hour_are_refused(tmp_path, monkeypatch):
-    """If a file keeps a part of the run, only the remaining rounds count."""
+    """Rounds that run one after another are refused if they take more than a day or a quarter of an hour.
+
+    If a file has a part of the run, only the remaining rounds count.
+    """
     problem, keep = images(), tmp_path / "run.npz"
     with pytest.raises(
         ValueError, match=r"the rounds of fedavgm, one after another, .* rounds up to \d+ would fit"
@@ -565,7 +587,7 @@ def test_steps_far_beyond_the_limit_are_refused_with_the_step_that_would_do(eta_
 
 
 def asked_and_peak(problem, named, rounds):
-    """The memory that a run with float64 tiles asks for, and the most that it takes."""
+    """Returns the memory that a run with float64 tiles asks for, and the most that it takes."""
     asked = []
 
     def seen(what, needs, limit=None, hint="", **sizes):
@@ -573,7 +595,8 @@ def asked_and_peak(problem, named, rounds):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matrix_free, "require", seen)
-        several_limit_curves(images(), rounds, named)  # a first run, so that imports and compiled code do not count
+        # The first run is not measured, so that imports and compiled code do not count.
+        several_limit_curves(images(), rounds, named)
         asked.clear()
         tracemalloc.start()
         several_limit_curves(problem, rounds, named, local_steps=2, tiles="float64")
@@ -631,7 +654,7 @@ def test_a_matrix_in_place_of_a_kernel_and_a_row_of_zeros_are_named():
 
 @pytest.mark.parametrize("methods", [["fedavg"], ["scaffold", "fedavgm"]])
 def test_what_many_label_columns_take_is_asked_for_before_the_build(methods, monkeypatch):
-    """1500 columns: the memory asked for is the run's peak, and too little memory is refused at once."""
+    """With 1500 columns of labels the memory asked for is the run's peak; too little memory is refused at once."""
     base, rng = ragged([40, 25, 60]), np.random.default_rng(0)
     y = np.eye(1500)[rng.integers(0, 1500, base.n)]
     problem = Problem(base.x, y, base.owner, rng.standard_normal((30, base.d)), np.eye(1500)[rng.integers(0, 1500, 30)])

@@ -1,4 +1,4 @@
-"""The exact limit of every linear method, against the training engine on a linearised network."""
+"""Tests of the exact limit of every linear method against the training engine on a linearised network."""
 
 from dataclasses import replace
 
@@ -20,7 +20,9 @@ WIDTH = 60
 
 
 def trained(problem, setup, method, options, z=None):
-    """Outputs of the engine's rounds on the linearised network, at the samples and at z, and its Gram matrix."""
+    """Returns the outputs of the engine's rounds on the linearised network, at the samples and at z, and its Gram
+    matrix.
+    """
     weights = draw(setup.width, problem.d, setup.seed)
     run = wide_federation(problem, setup, weights, method=build(method, HalfSquares("sum"), **options), linearised=True)
     state, points = run.start(), run.data.x if z is None else run.data.x.new_tensor(z)
@@ -82,8 +84,9 @@ def test_the_spectrum_is_that_of_the_round_map_and_decides_the_pace(method, opti
     problem, setup = ragged((3, 1, 4), d=12), Setup(eta_local=0.3, local_steps=3)
     regime = kernel_regime(problem, setup, None, method, options)
     dense = np.linalg.eigvals(regime.round_map)
-    assert np.abs(np.sort(np.abs(dense)) - np.abs(regime.spectrum)).max() <= 1e-7  # double roots are found to 1e-8
-    for z in regime.spectrum:  # every value of the spectrum is an eigenvalue of the dense map
+    # Double roots are found to 1e-8 only.
+    assert np.abs(np.sort(np.abs(dense)) - np.abs(regime.spectrum)).max() <= 1e-7
+    for z in regime.spectrum:  # Every value of the spectrum is an eigenvalue of the dense map.
         assert np.abs(dense - z).min() <= 1e-7
     assert regime.stable and regime.rate < 1
     norms = np.linalg.norm(regime.residual(np.array([400, 800])), axis=1)
@@ -122,14 +125,14 @@ def test_where_methods_are_the_same():
     ours = kernel_regime(problem, setup).outputs(t)
     for method, options in (
         ("fl-ntk", {"server_rate": 1.0}),
-        ("fedavg", {}),  # with clients of one size, the weights are equal
+        ("fedavg", {}),  # All clients have one size, so their weights are equal.
         ("fedprox", {"mu": 0.0}),
         ("fednova", {}),
         ("fedavgm", {"momentum": 0.0}),
         ("fedavgm", {"momentum": 0.0, "nesterov": True}),
     ):
         assert np.abs(kernel_regime(problem, setup, None, method, options).outputs(t) - ours).max() <= 1e-13
-    alone = replace(problem, owner=None)  # one client has no drift
+    alone = replace(problem, owner=None)  # One client has no drift.
     one = kernel_regime(alone, setup).outputs(t)
     assert np.abs(kernel_regime(alone, setup, None, "scaffold").outputs(t) - one).max() <= 1e-13
 
@@ -154,7 +157,7 @@ def test_the_largest_eigenvalues_of_a_large_map_are_those_of_the_whole(monkeypat
         monkeypatch.undo()
 
 
-@pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps")  # beyond the limit
+@pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps")  # The last case is beyond the limit.
 @pytest.mark.parametrize(("method", "options"), [("fedavg", {}), ("fedavgm", {}), ("fedavgm", {"nesterov": True})])
 def test_at_the_largest_server_rate_it_is_not_decided_whether_residuals_fall(method, options):
     problem, setup = ragged((9, 4, 12), d=30), Setup(eta_local=0.3, local_steps=3)
@@ -169,7 +172,7 @@ def test_large_maps_are_stable_only_beyond_the_error_of_their_rate(monkeypatch):
     problem, setup = ragged((9, 4, 12), d=30), Setup(eta_local=0.3, local_steps=3)
     monkeypatch.setattr("ntkfl.limit.linear_regime.DENSE", 0)
     turns = kernel_regime(problem, Setup(eta_local=1e-9, local_steps=1), None, "cyclic")
-    assert turns.rate > 1 - 1e-6 and turns.stable and not turns.undecided  # every client contracts
+    assert turns.rate > 1 - 1e-6 and turns.stable and not turns.undecided  # Every client contracts.
     other = kernel_regime(problem, setup, None, "scaffold", {"option": "I"})
     assert other.round.outer is None and other.round.in_turn is None
     for rate, stable, undecided in (
@@ -191,7 +194,7 @@ def test_every_method_has_a_limit_or_says_why_not():
             with pytest.raises(ValueError, match=f"^{name.replace('+', '.')} has no exact linear limit: .*fedavg, "):
                 kernel_regime(problem, Setup(), None, name)
         else:
-            options = {"alpha": "gauss2"} if name == "fedgucci" else {}  # the default alpha makes the steps random
+            options = {"alpha": "gauss2"} if name == "fedgucci" else {}  # With the default alpha the steps are random.
             assert isinstance(kernel_regime(problem, Setup(), None, name, options), LinearRegime) or name == "fl-ntk"
 
 

@@ -1,4 +1,7 @@
-"""The norm that bounds the errors of methods that remember: no exact round lengthens it by more than its factor."""
+"""Tests of the norm that bounds the errors of methods with memory.
+
+No exact round lengthens a state, measured in this norm, by more than the stated factor.
+"""
 
 import numpy as np
 import pytest
@@ -22,7 +25,10 @@ EACH = pytest.mark.parametrize(("method", "options"), METHODS, ids=lambda part: 
 
 
 def schedule(method, rng, longest, wild=False, rounds=6):
-    """Steps by round at which clients contract; server rates where the method has one, beyond the limit if `wild`."""
+    """Returns a schedule of step sizes at which clients contract, and of server rates if the method has one.
+
+    With `wild` the server rates go beyond the limit.
+    """
     steps = {"eta_local": (longest * rng.uniform(0.05, 0.95 if wild else 0.7, rounds)).tolist()}
     steps["local_steps"] = rng.integers(1, 12 if wild else 6, rounds).tolist()
     rates = rng.uniform(0.1, 4, rounds) if wild else rng.uniform(0.3, 1.4, rounds)
@@ -30,7 +36,7 @@ def schedule(method, rng, longest, wild=False, rounds=6):
 
 
 def drawn(method, options, seed, wild=False):
-    """A regime with a drawn schedule, and its bounds."""
+    """Returns a problem, a regime with a random schedule, and the regime's bounds."""
     rng = np.random.default_rng(seed)
     problem = ragged(rng.integers(1, 9, rng.integers(2, 6)).tolist(), d=5, seed=seed, repeated=bool(seed % 2))
     longest = kernel_regime(problem, Setup(), None, "fedprox", {"mu": options.get("alpha", 0.0)}).step_limits.eta_local
@@ -40,7 +46,7 @@ def drawn(method, options, seed, wild=False):
 
 
 def form(regime, norm, motion):
-    """The matrix of the squared norm in (x, memory), written out, and H."""
+    """Returns the matrix of the squared norm in (x, memory), written out, and H."""
     rows, constants = np.arange(regime.problem.n), norm.constants
     weights, _ = motion.weights(constants) if norm.grown == 1 else motion.lengthened(constants)
     h, unit, a = regime.tiles[np.ix_(rows, rows)], motion.feedback.unit, motion.feedback.beyond - constants.shift
@@ -54,7 +60,10 @@ def form(regime, norm, motion):
 @given(seed=st.integers(0, 9999), wild=st.booleans())
 @EACH
 def test_no_round_lengthens_its_norm_beyond_its_factor_and_the_next_is_within_its_own(method, options, seed, wild):
-    """The squared norms are written as whole matrices, and rounds run as in the library."""
+    """No round lengthens a state beyond its factor, and each norm is within the stated factor of the next one.
+
+    The squared norms are written as whole matrices, and rounds run as in the library.
+    """
     problem, regime, bounds = drawn(method, options, seed, wild)
     assert isinstance(bounds, Moving) and len(bounds.norms) == 6
     steps = [bounds.steps_of(t) for t in range(6)]
@@ -76,12 +85,12 @@ def test_no_round_lengthens_its_norm_beyond_its_factor_and_the_next_is_within_it
         seen = np.concatenate([drift, memory_of_drift])
         assert np.linalg.norm(seen.T @ square @ seen, 2) <= norm.by_drift**2 * (1 + 1e-10)
         assert norm.spread == np.inf or norm.grown == 1
-        if norm.spread < np.inf:  # the squared norms of a state and of what clients see in addition are summed
+        if norm.spread < np.inf:  # The squared norms of a state and of an additional error that clients see are summed.
             joint, together = np.hstack([mapped, seen]), norm.spread**2 * np.eye(3 * n)
             together[: 2 * n, : 2 * n] = norm.grown**2 * square
             least = np.linalg.eigvalsh(together - joint.T @ square @ joint)[0]
             assert least >= -1e-10 * np.linalg.norm(together, 2)
-        # SCAFFOLD's move contains the computed memory, with the memory's error
+        # SCAFFOLD's move contains the computed memory, together with the memory's error.
         forgotten = np.concatenate([motion.feedback.ahead * problem.n_clients**-1 * np.eye(n), np.eye(n)])
         assert np.linalg.norm(forgotten.T @ square @ forgotten, 2) <= norm.by_memory**2 * (1 + 1e-10)
         if before is not None:
@@ -96,7 +105,7 @@ def test_no_round_lengthens_its_norm_beyond_its_factor_and_the_next_is_within_it
 @given(seed=st.integers(0, 9999), wild=st.booleans())
 @EACH
 def test_an_error_of_the_labels_is_within_its_bound_for_steps_that_change(method, options, seed, wild):
-    """Every round sees the same error of the labels."""
+    """An error of the labels stays within its bound when steps change; every round sees the same error."""
     problem, regime, bounds = drawn(method, options, seed, wild)
     start = 1e-3 * np.random.default_rng(seed).standard_normal((problem.n, 1))
     state, seen = RunState.start(np.zeros((problem.n, 1)), regime._empty(start), float(np.linalg.norm(start))), []
@@ -110,7 +119,10 @@ def test_an_error_of_the_labels_is_within_its_bound_for_steps_that_change(method
 @quietly
 @EACH
 def test_the_bound_of_steps_that_fall_is_of_the_size_of_the_error(method, options):
-    """Steps fall by a cosine to 1/25; the bound is compared with the largest error of float32 tiles so far."""
+    """If steps fall, the bound has the size of the error.
+
+    The steps fall by a cosine to 1/25. The bound is compared with the largest error of float32 tiles so far.
+    """
     problem = ragged([6, 3, 9, 4], d=6)
     longest = kernel_regime(problem, Setup(), None, "fedprox", {"mu": options.get("alpha", 0.0)}).step_limits.eta_local
     cosine = longest * (0.26 + 0.24 * np.cos(np.pi * np.arange(61) / 60))
@@ -131,7 +143,10 @@ def test_the_bound_of_steps_that_fall_is_of_the_size_of_the_error(method, option
     ("method", "options"), [row for row in METHODS if row[0] != "feddyn"], ids=lambda part: str(part)
 )
 def test_a_round_beyond_the_limit_costs_about_its_own_growth(method, options):
-    """One server step is 30: the norm's factor is at least the spectral radius of the round, and not far above."""
+    """One round beyond the limit costs about as much as it grows.
+
+    In one round the server step is 30. Its factor is at least the spectral radius of the round, and not far above.
+    """
     problem = ragged([6, 3, 9, 4], d=6)
     eta = kernel_regime(problem, Setup()).step_limits.eta_local / 2
     regime = kernel_regime(
@@ -142,7 +157,7 @@ def test_a_round_beyond_the_limit_costs_about_its_own_growth(method, options):
     residual, memory, _ = regime._of_round(1)._next(np.hstack([unit, zero]), (np.hstack([zero, unit]),))
     radius = np.abs(np.linalg.eigvals(np.vstack([residual, *memory]))).max()
     assert before.grown == after.grown == 1 and 2 < radius <= beyond.grown < 1.2 * radius
-    # there is no error bound if every round has this server step
+    # If every round has this server step, there is no error bound.
     with pytest.raises(ValueError, match="no error bound is proved for these steps"):
         kernel_regime(
             problem, Setup(eta_local=eta, eta_global=30.0), None, method, options, matrix_free="float64"
@@ -166,7 +181,10 @@ def test_clients_steps_beyond_their_limit_have_no_norm():
     ids=lambda part: str(part),
 )
 def test_where_c_is_one_number_the_norm_lasts_to_the_limit(method, options):
-    """The cases are momentum at 97 % of its largest server rate, and FedDyn with any alpha."""
+    """If C is one number, the norm can be used up to the limit.
+
+    The cases are momentum at 97 % of its largest server rate, and FedDyn with any alpha.
+    """
     problem = ragged([6, 3, 9, 4], d=6)
     eta = kernel_regime(problem, Setup()).step_limits.eta_local / 2
     setup = Setup(eta_local=eta, local_steps=5)

@@ -1,4 +1,7 @@
-"""Machine code is kept in the folder that the user names, and later processes compute the same bits with it."""
+"""Tests of compiled machine code: it is kept in the folder that the user names.
+
+Later processes compute the same bits with it.
+"""
 
 import os
 import subprocess
@@ -36,7 +39,7 @@ def run_with(folder):
     return [line for line in answer.stdout.splitlines() if line.startswith("outputs")], answer.stdout.splitlines()[-2:]
 
 
-@pytest.mark.slow  # two processes, of which one compiles fifteen functions
+@pytest.mark.slow  # The test starts two processes, of which one compiles fifteen functions.
 def test_a_second_process_reads_what_the_first_compiled_and_computes_the_same_bits(tmp_path):
     first, counts = run_with(tmp_path)
     assert counts == ["compiled 15", "read 0 of 15"]

@@ -1,6 +1,7 @@
-"""Many equal rounds at once are these rounds one after the other; what would take too long is refused before it begins.
+"""Tests of many equal rounds that are computed at once: they equal these rounds one after the other.
 
-The work decides how many rounds are taken at once; the tests overrule this choice, so as to run both ways.
+Computations that would take too long are refused before they begin. Usually the amount of work decides how many rounds
+are taken at once. The tests overrule this choice, so as to run both ways.
 """
 
 import re
@@ -42,7 +43,8 @@ LINEAR = {
     "feddyn": ("feddyn", {"alpha": 0.5}, {}),
     "cyclic": ("cyclic", {}, {}),
 }
-T = np.array([40, 0, 3, 1, 7, 13, 40])  # in any order; 40 is no whole number of cycles of three after round 3
+# The rounds may come in any order. 40 is no whole number of cycles of three after round 3.
+T = np.array([40, 0, 3, 1, 7, 13, 40])
 
 
 def two_outputs(problem):
@@ -50,7 +52,7 @@ def two_outputs(problem):
 
 
 def both_ways(monkeypatch, owner, make, answers):
-    """The answers of a regime, many rounds at once and one by one."""
+    """Returns the answers of a regime, with many rounds at once and one by one."""
     given = []
     for at_once in (True, False):
         monkeypatch.setattr(owner, "_takes_at_once", lambda *_, at_once=at_once: at_once)
@@ -127,7 +129,7 @@ def test_passes_are_composed_as_one_after_the_other():
 
 
 def refused(call):
-    """The error of a call that is refused, and the number that would fit."""
+    """Returns the error of a call that is refused, and the number that would fit."""
     with pytest.raises(ValueError, match=r"would take some .e\+[0-9]+ operations; 1e\+[0-9]+ are the most") as error:
         call()
     return str(error.value), int(re.search(r"up to ([0-9]+) would fit", str(error.value))[1])
@@ -178,7 +180,7 @@ def test_what_takes_more_than_a_day_is_refused_with_what_would_fit(call, most):
 def test_rounds_that_have_no_memory_at_once_are_refused_with_what_would_fit_one_by_one(monkeypatch):
     regime = random_rounds(SMALL, SETUP, batch_size=1)
     assert np.isfinite(regime.root_mean_square(MANY))
-    # free memory is as large as the request, and half of the free memory may be taken
+    # Free memory is as large as the request, but only half of the free memory may be taken.
     monkeypatch.setattr("ntkfl.limit.random_regime.left_for", lambda needed: needed)
     message, fits = refused(lambda: regime.root_mean_square(MANY))
     assert message.startswith("the moments of random rounds") and "stationary_mean_square" in message and fits > 10**6
@@ -189,6 +191,7 @@ def test_a_budget_of_many_rounds_is_tuned_where_rounds_are_taken_at_once():
     setup = Setup(eta_local=one.eta_local, local_steps=2)
     regime = random_rounds(SMALL, setup, None, "fedavg", one.options, noise=0.1)
     assert one.mean_square == pytest.approx(regime.root_mean_square(one.rounds) ** 2 / SMALL.n, rel=1e-9)
-    for factor in (0.5, 2.0):  # small steps leave the least noise, but must still be fast enough
+    # Small steps leave the least noise, but steps must still be large enough to train in time.
+    for factor in (0.5, 2.0):
         other = random_rounds(SMALL, setup, None, "fedavg", {"server_rate": factor * one.server_rate}, noise=0.1)
         assert one.mean_square <= other.root_mean_square(one.rounds) ** 2 / SMALL.n * (1 + 1e-9)

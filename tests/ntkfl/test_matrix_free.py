@@ -1,4 +1,4 @@
-"""Rounds by tiles of the Gram matrix, against the whole matrix."""
+"""Tests of rounds with the Gram matrix in tiles against rounds with the whole matrix."""
 
 import re
 import signal
@@ -28,7 +28,7 @@ STEPS = Setup(eta_local=0.3, local_steps=3)
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    """Tiles are made small, so that matrices of tens of rows have several slabs of several tiles."""
+    """Makes tiles small, so that matrices of tens of rows have several slabs of several tiles."""
     monkeypatch.setattr(tiles, "SLAB", 12)
     monkeypatch.setattr(tiles, "TILE", 4)
 
@@ -55,7 +55,10 @@ def test_products_and_blocks_are_the_matrix_s(n, seed, dtype):
 
 
 def test_a_slab_is_looked_at_when_its_value_is_asked_for():
-    """A slab's values, such as the pieces of a block, must not stay in memory beside the result."""
+    """A slab is read only when its value is needed.
+
+    A slab's values, such as the pieces of a block, must not stay in memory beside the result.
+    """
     seen = []
     values = Tiles.of(gram.infinite, several_outputs().x).of_slabs(lambda slab: seen.append(slab.shape))
     assert not seen
@@ -99,7 +102,10 @@ def test_a_product_does_not_depend_on_the_threads():
 
 @pytest.mark.parametrize(("what", "threads"), [("product", 1), ("product", 2), ("build", 1), ("build", 2)])
 def test_an_interrupt_is_answered_within_a_tile(what, threads, monkeypatch):
-    """Ctrl-C comes while a thread is at its third tile; the product and the build have hundreds."""
+    """An interrupt is answered within one tile.
+
+    Ctrl-C arrives while a thread is at its third tile; the product and the build have hundreds.
+    """
     done, main, whole, one_pass = [], threading.main_thread().ident, tiles._tiles_of_slab, limit.entries()
 
     def at_a_tile():
@@ -124,7 +130,7 @@ def test_an_interrupt_is_answered_within_a_tile(what, threads, monkeypatch):
     held = Tiles.of(gram.infinite, x)
     monkeypatch.setattr(tiles, "_tiles_of_slab", by_tile)
     monkeypatch.setattr(limit, "entries", lambda: compiled)
-    # a shell starts background jobs with SIGINT ignored
+    # A shell starts background jobs with SIGINT ignored, so the handler is set.
     ours = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with threadpool_limits(threads), pytest.raises(KeyboardInterrupt):
@@ -133,7 +139,7 @@ def test_an_interrupt_is_answered_within_a_tile(what, threads, monkeypatch):
         signal.signal(signal.SIGINT, ours)
     assert len(done) < 50
     time.sleep(0.1)
-    assert len(done) < 50  # every thread stopped
+    assert len(done) < 50  # Every thread has stopped.
 
 
 NO_BOUND = "no error bound is proved for this method with tiles"
@@ -141,18 +147,19 @@ NO_RATE = "is not found without a matrix; take matrix_free=False and fewer sampl
 NOT_STABLE = "goes to 0 is not resolved: its rounds have no symmetric map"
 ROUNDS = [0, 1, 6]
 POINTS = np.random.default_rng(1).standard_normal((5, 4))
-QUESTIONS = {  # each with the multiple of `close` by which an answer may differ from the whole matrix's
+QUESTIONS = {  # The numbers are the multiples of `close` by which an answer may differ from the whole matrix's answer.
     "outputs": (lambda regime: regime.outputs(ROUNDS), 1),
     "residual": (lambda regime: regime.residual(ROUNDS), 1),
     "predict": (lambda regime: regime.predict(POINTS, ROUNDS), 10),
-    "movement": (lambda regime: regime.movement(ROUNDS), 100),  # movement is the root of a sum over tiles
+    # The movement is the root of a sum over tiles, so its error is larger.
+    "movement": (lambda regime: regime.movement(ROUNDS), 100),
     "eta_local": (lambda regime: regime.step_limits.eta_local, 1),
     "rounds_to": (lambda regime: regime.rounds_to(0.7), 0),
 }
 
 
 def refusals(method, options, how):
-    """The questions that have no answer without a matrix, each with the stated reason."""
+    """Returns the questions that have no answer without a matrix, each with the stated reason."""
     remember = method in ("scaffold", "feddyn", "cyclic") or "momentum" in how
     reasons = {"rate_estimate": NO_RATE, "stable": NOT_STABLE} if remember else {}
     uneven = method == "scaffold" and ("client_steps" in how or options.get("option") == "I")
@@ -170,7 +177,10 @@ PRECISIONS = {"float64": 1e-12, "float32": 1e-6}
     "how", [{}, {"client_steps": [1, 2, 3, 5]}, {"step_factors": [1, 0.7, 0.5]}, {"momentum": 0.4}], ids=str
 )
 def test_every_method_answers_every_question_as_with_the_matrix_or_says_why_not(method, options, how):
-    """The table of methods and questions, with clients of one sample and of more than half of all samples."""
+    """Every method answers every question as with the matrix, or says why not.
+
+    Some clients have one sample, others more than half of all samples.
+    """
     problem, setup = several_outputs(), Setup(eta_local=0.03, local_steps=3)
     problem, given = (replace(problem, y=problem.y[:, 0]) if how else problem), (setup, None, method, options)
     whole = kernel_regime(problem, *given, **how)
@@ -212,7 +222,10 @@ SCHEDULES = {"eta_local": [0.03, 0.02, 0.02, 0.04], "local_steps": [3, 1, 2]}
 @EACH
 @quietly
 def test_schedules_answer_every_question_as_with_the_matrix(method, options):
-    """Rounds take the schedule's steps; the rate, the limits and whether rounds grow follow from the last steps."""
+    """Schedules answer every question as with the matrix.
+
+    Rounds take the steps of the schedule. The rate, the limits and whether rounds grow follow from the last steps.
+    """
     problem, t = several_outputs(), [0, 1, 2, 3, 4, 9, 400]
     given = problem, Setup(eta_local=0.01, local_steps=3), None, method, options
     whole = kernel_regime(*given, **SCHEDULES)
@@ -336,7 +349,7 @@ def test_many_rounds_take_few_products(rate, monkeypatch):
 
 
 def left_exactly(whole, rounds):
-    """(r(t)' P r(t))^(1/2), summed over the outputs, relative to round 0, by the whole matrix."""
+    """Returns (r(t)' P r(t))^(1/2), summed over the outputs and relative to round 0, computed with the whole matrix."""
     basis = np.sqrt(whole.round.response)
     sizes = np.array(
         [np.linalg.norm(whole._clients.apply(basis, r.reshape(len(r), -1))) for r in whole.residual(rounds)]
@@ -365,15 +378,19 @@ def test_what_is_left_is_enclosed_without_a_round(dtype, rate, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("repeated", [False, True])
 def test_of_many_label_columns_all_eigenvectors_are_taken_at_once(dtype, repeated, monkeypatch):
-    """The interval takes two products of n columns, and lies within the interval by twelve products for each column."""
+    """For many columns of labels all eigenvectors are computed at once.
+
+    The interval takes two products with n columns. It lies within the interval that takes twelve products for each
+    column.
+    """
     problem, asked, multiply = ragged([6, 9, 14, 30], seed=4, repeated=repeated), [], Tiles.__matmul__
     problem, t = replace(problem, y=np.eye(problem.n)[:, ::2]), [1, 10, 100]
     whole, tiled = (kernel_regime(problem, STEPS, None, "fedavg", matrix_free=free) for free in (False, dtype))
     exact = left_exactly(whole, t)
     monkeypatch.setattr(Tiles, "__matmul__", lambda self, v: asked.append(v.shape[1]) or multiply(self, v))
     at_once = tiled.left_estimate(t)
-    assert asked == [problem.n] * 2  # one product finds the eigenvectors, one gives their residuals
-    # both reuse the quadrature, without a further product
+    assert asked == [problem.n] * 2  # One product finds the eigenvectors, the other gives their residuals.
+    # Both calls use the quadrature again, without a further product.
     assert tiled.rounds_between(0.5) and tiled.left_estimate([2]).error < 1 and len(asked) == 2
     assert tiled.left_estimate([2], products=59).error < 1 and len(asked) == 4
     monkeypatch.setattr("ntkfl.limit.lanczos.BLOCK", 20)
@@ -388,7 +405,10 @@ def test_of_many_label_columns_all_eigenvectors_are_taken_at_once(dtype, repeate
 
 
 def test_all_eigenvectors_take_no_more_memory_than_is_asked_for(monkeypatch):
-    """The method once took the memory of six matrices; two matrices and some columns are enough."""
+    """Computing all eigenvectors takes no more memory than is asked for.
+
+    The computation once took the memory of six matrices. Two matrices and some columns are enough.
+    """
     n, asked = 400, []
     monkeypatch.setattr(lanczos, "BLOCK", 40)
     monkeypatch.setattr(lanczos, "require", lambda what, needs, **sizes: asked.append(needs(**sizes)))
@@ -405,13 +425,17 @@ def test_all_eigenvectors_take_no_more_memory_than_is_asked_for(monkeypatch):
 
 
 def unit_rows(n):
-    rows = 3 + np.random.default_rng(0).standard_normal((n, 3))  # the rows' kernel has only positive entries
+    rows = 3 + np.random.default_rng(0).standard_normal((n, 3))  # The kernel of these rows has only positive entries.
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_products_that_are_all_off_in_one_direction_leave_the_exact_share_enclosed(whole, monkeypatch):
-    """Each column of a product with n orthonormal columns has the same error: n^(1/2) times as much together."""
+    """If all products are off in one direction, the exact share is still enclosed.
+
+    Each column of a product with n orthonormal columns has the same error, so that the whole product has n^(1/2) times
+    as much.
+    """
     n, multiply, rounding = 200, Tiles.__matmul__, 1e-4
     problem, setup = Problem(unit_rows(n), np.ones(n), np.arange(n)), Setup(eta_local=0.01, local_steps=1)
     regime = kernel_regime(problem, setup, None, "fedavg")
@@ -457,7 +481,10 @@ def test_quadrature_says_what_it_is_not_for(method, call, said):
 
 @pytest.mark.parametrize(("method", "options"), [("cyclic", {}), ("scaffold", {"option": "I"})])
 def test_a_run_that_leaves_float64_says_with_which_steps_and_which_would_do(method, options):
-    """The methods here have no warning before a run."""
+    """A run that leaves float64 says with which steps it did, and which steps would not.
+
+    The methods here have no warning before a run.
+    """
     setup = Setup(eta_local=3.0, local_steps=1)
     regime = kernel_regime(data.sphere(20, 6, seed=0), setup, method=method, options=options, matrix_free=True)
     said = f"{method} grows at eta_local = 3 with 1 local steps; eta_local < {regime.step_limits.eta_local:.6g}"
@@ -498,7 +525,7 @@ def test_methods_that_remember_say_that_they_grow_and_the_step_that_would_do(met
     ):
         regime.outputs(3000)
     said = r"the residual norm passes the largest float64 in round \d+; smaller steps"
-    if method != "cyclic":  # whether cyclic training grows is not known beforehand
+    if method != "cyclic":  # Whether cyclic training grows is not known before the run.
         said = f"no number of rounds brings every residual to 0.1 of its start: {method} .*; eta_local < {below}"
     with pytest.raises(ValueError, match=said):
         regime.rounds_to(0.1)
@@ -507,7 +534,10 @@ def test_methods_that_remember_say_that_they_grow_and_the_step_that_would_do(met
 @quietly
 @pytest.mark.parametrize("eta", [1e9, 1e20, 1e50])
 def test_steps_so_long_that_rounding_takes_the_limit_are_said_without_one(eta):
-    """Messages once named a limit below 0, or an infinite limit."""
+    """If steps are so long that rounding hides the limit, no limit is stated.
+
+    Messages once named a limit below 0, or an infinite limit.
+    """
     regime = kernel_regime(ragged([4, 9, 5]), Setup(eta_local=eta), None, "fedavg", matrix_free=True)
     named = re.search(r"a server rate below (\S+) only", regime.step_warning)
     whole = kernel_regime(ragged([4, 9, 5]), Setup(eta_local=eta), None, "fedavg").step_limits.eta_global
@@ -518,7 +548,10 @@ def test_steps_so_long_that_rounding_takes_the_limit_are_said_without_one(eta):
 @pytest.mark.parametrize("steps", [1, 2, 5])
 @pytest.mark.parametrize("sizes", [[6, 3, 9, 4], [10, 2, 30]])
 def test_scaffold_and_feddyn_say_that_they_grow_exactly_where_they_do(sizes, steps):
-    """The whole matrix's spectral radius decides, on both sides of the largest rate and of the smallest alpha."""
+    """SCAFFOLD and FedDyn say that they grow exactly if they do.
+
+    The spectral radius of the whole matrix decides, on both sides of the largest rate and of the smallest alpha.
+    """
     problem = ragged(sizes, d=6)
     eta = kernel_regime(problem, Setup()).step_limits.eta_local
     setup = Setup(eta_local=eta / 2, local_steps=steps)
@@ -565,7 +598,7 @@ def skew(x, z):
 
 
 def skew_in_the_middle(where):
-    """A kernel whose entries of sample 8 with 9, or with 2, differ from their mirror images."""
+    """Returns a kernel whose entry of sample 8 with 9, or with 2, differs from its mirror image."""
 
     def kernel(x, z):
         z = x if z is None else z
@@ -625,7 +658,11 @@ def test_wrong_methods_options_and_losses_are_refused_before_the_kernel(how, req
 
 @pytest.mark.parametrize("how", [False, True])
 def test_a_round_without_a_formula_is_refused_before_the_kernel_if_its_matrix_does_not_fit(how, monkeypatch):
-    """SCAFFOLD's state is the model and the variates of server and clients: with the labels seven vectors."""
+    """A round without a formula is refused before the kernel is computed if the round's matrix does not fit.
+
+    SCAFFOLD's state consists of the model and the control variates of server and clients: with the labels seven
+    vectors.
+    """
     needed = 64 * (18 * 7) ** 2
     monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
     monkeypatch.setattr(memory, "available", lambda: needed - 1.0)
@@ -714,7 +751,7 @@ def test_tiles_in_a_file_are_those_in_memory_and_go_on_after_a_kill(tmp_path, ke
     with pytest.raises(KeyboardInterrupt):
         Tiles.of(killed, x, dtype, file)
     before = file.read_bytes()
-    assert 0 < before[len(tiles.MAGIC) + 32] < len(inside.slabs)  # the file has only whole slabs
+    assert 0 < before[len(tiles.MAGIC) + 32] < len(inside.slabs)  # The file has only whole slabs.
     outside = Tiles.of(kernel, x, dtype, file)
     assert all(np.array_equal(a, b) for a, b in zip(inside.slabs, outside.slabs, strict=True))
     assert np.array_equal(inside @ v, outside @ v) and outside.dtype == dtype
@@ -780,7 +817,8 @@ def test_a_file_of_a_kernel_that_differs_between_near_samples_alone_is_refused(d
         return lambda a, b: np.exp(-(((a - (a if b is None else b).T) / width) ** 2))
 
     for reach in (1.0, 0.1):
-        assert np.all(kernel(reach)(x[-1:], x[:64]) == 0)  # the rows that are compared to tell files apart
+        # The rows that are compared to distinguish files are 0 in both kernels.
+        assert np.all(kernel(reach)(x[-1:], x[:64]) == 0)
     whole = Tiles.of(kernel(1.0), x, dtype, file)
     assert np.array_equal(np.asarray(Tiles.of(kernel(1.0), x, dtype, file)), np.asarray(whole))
     with pytest.raises(ValueError, match=r"has tiles of another kernel: some entries are off by .*; name another file"):
@@ -789,7 +827,10 @@ def test_a_file_of_a_kernel_that_differs_between_near_samples_alone_is_refused(d
 
 @pytest.mark.parametrize("share", [0.5, 1.5, 1.9])
 def test_an_eigenvalue_is_in_its_interval_where_rounding_moves_the_clients_response_most(share):
-    """Near 2 / q two local steps almost cancel: an error of q then counts more in u(q) than in H."""
+    """An eigenvalue is in its interval even if rounding changes the clients' response most.
+
+    Near 2 / q two local steps almost cancel. An error of q then counts more in u(q) than in H.
+    """
     for x in 1 + np.arange(40) / 97:
         problem, q = Problem(np.full((2, 1), x), np.ones(2), np.arange(2)), x * x / 2
         setup = Setup(eta_local=share / q, local_steps=2)
@@ -803,7 +844,10 @@ def test_an_eigenvalue_is_in_its_interval_where_rounding_moves_the_clients_respo
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("share", [0.1, 0.6, 0.9999999, 1.0])
 def test_the_rate_is_in_its_interval_where_all_eigenvalues_are_one(share, dtype):
-    """Samples are orthogonal, so that H is 2 I: the intervals of the smallest and the largest eigenvalue overlap."""
+    """The rate is in its interval even if all eigenvalues are equal.
+
+    Samples are orthogonal, so that H is 2 I. The intervals of the smallest and the largest eigenvalue then overlap.
+    """
     problem, setup = Problem(2 * np.eye(6), np.ones(6), np.arange(6)), Setup(eta_local=share / 2, local_steps=2)
     of_client = (1 - (1 - share) ** 2) / 6
     for rate in (1.0, 6.0, 9.0):
@@ -817,7 +861,10 @@ def test_the_rate_is_in_its_interval_where_all_eigenvalues_are_one(share, dtype)
 
 @pytest.mark.parametrize("kernel", [gram.infinite, gram.deep])
 def test_a_file_is_taken_after_a_look_at_few_rows_and_a_row_that_is_looked_at_must_be_the_kernel_s(kernel, tmp_path):
-    """Opening a file must not read all of it, which would take as long as a build."""
+    """A file is accepted after a look at few rows, each of which must be the kernel's.
+
+    Opening a file must not read all of it, which would take as long as a build.
+    """
     x, file, asked = np.random.default_rng(0).standard_normal((50, 5)), tmp_path / "tiles.bin", []
 
     def counting(a, b):
@@ -828,21 +875,22 @@ def test_a_file_is_taken_after_a_look_at_few_rows_and_a_row_that_is_looked_at_mu
     before = np.asarray(built)
     asked.clear()
     Tiles.of(counting, x, "float64", file)
-    tiles_of_4, slabs = 13, 5  # 12 rows a slab
-    # the few products before are for the mark and the symmetry
+    tiles_of_4, slabs = 13, 5  # with 12 rows in each slab
+    # The few products before these are for the mark and the symmetry.
     assert sum(asked) - asked[-1] < 4 * 50 and asked[-1] == tiles_of_4 + slabs
     content = bytearray(file.read_bytes())
-    for row, refused in ((16, True), (17, False)):  # every fourth row is checked: row 16 is, row 17 is not
+    # Every fourth row is checked, so row 16 is checked and row 17 is not.
+    for row, refused in ((16, True), (17, False)):
         number, within = divmod(row, 12)
         at = tiles.TilesFile.of(file, tiles._mark(counting, x, "float64"), built.rows, "float64")._at(number)
         changed = content.copy()
-        changed[at + 8 * within * built.rows[number][1] + 7] ^= 0x80  # the sign of the row's first entry
+        changed[at + 8 * within * built.rows[number][1] + 7] ^= 0x80  # This changes the sign of the row's first entry.
         file.write_bytes(changed)
         if refused:
             with pytest.raises(ValueError, match="has tiles of another kernel: some entries are off by"):
                 Tiles.of(counting, x, "float64", file)
         else:
-            # an entry and its mirror image
+            # The two changed entries are an entry and its mirror image.
             assert (np.asarray(Tiles.of(counting, x, "float64", file)) != before).sum() == 2
 
 
@@ -864,7 +912,10 @@ def test_entries_below_what_float32_keeps_are_refused(kernel):
 
 
 def test_a_residual_at_the_start_whose_squares_vanish_has_no_bound():
-    """Such a residual has the norm 0 in float64, as have bounds that are multiples of the norm; rounding is not 0."""
+    """A residual at the start whose squares vanish has no bound.
+
+    It has the norm 0 in float64, and so have bounds that are multiples of the norm. But its rounding error is not 0.
+    """
     problem = ragged([3, 9, 5])
     labels = np.where(np.arange(problem.n) == 4, 1e-170, problem.y)
     regime = kernel_regime(replace(problem, y=labels), Setup(eta_local=0.1, local_steps=4), matrix_free=True)

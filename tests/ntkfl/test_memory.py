@@ -1,4 +1,4 @@
-"""Memory is checked before the work: which memory counts as free, the text of a refusal, and the estimates."""
+"""Tests of the checks of memory before work begins: which memory counts as free, how much is needed, and refusals."""
 
 import resource
 import subprocess
@@ -20,7 +20,7 @@ MEMINFO = "MemTotal:       1000 kB\nMemFree:    10 kB\nMemAvailable:   500 kB\n"
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """An invented machine, whose /proc and control groups are in a folder."""
+    """Makes an invented machine, whose /proc and control groups are in a folder."""
     monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
     monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
     monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

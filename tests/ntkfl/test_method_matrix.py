@@ -1,4 +1,7 @@
-"""The table of methods and tests: which methods a test is about, and that a failing test does not count as passed."""
+"""Tests of the table of methods and tests: to which methods a test belongs.
+
+A failing test does not count as passed.
+"""
 
 import re
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Nearly equal samples: every linear method's outputs and predictions are those of its rounds in long double."""
+"""Tests of nearly equal samples: every linear method's outputs and predictions are those of its rounds in long
+double.
+"""
 
 import numpy as np
 import pytest
@@ -37,7 +39,7 @@ def test_every_method_trains_nearly_equal_samples_as_its_formulas_do(
     members = [np.flatnonzero(owner == c) for c in range(3)]
     steps = [3, 1, 4] if uneven else [3, 3, 3]
     eta = 0.5 / size**2 / max(np.linalg.eigvalsh(x[own] @ x[own].T / size**2)[-1] for own in members)
-    # mu and alpha scale as curvatures
+    # mu and alpha scale as curvatures do.
     options = {k: v * size**2 if k in ("mu", "alpha") else v for k, v in options.items()}
     direct = Direct(x, y, members, steps, eta, factors, momentum)
     weights = direct.weights(method, options, ROUNDS)
@@ -73,7 +75,10 @@ def test_what_once_never_ended_returns_with_a_memory_no_larger_than_the_state(me
     seed=st.integers(0, 2**16),
 )
 def test_a_basis_of_what_is_reached_is_orthonormal_and_ends(rank, start, spread, size, seed):
-    """Directions with scales a decade apart, down to 1e-20, where orthogonality was once lost."""
+    """A basis of the reachable directions is orthonormal, and its construction ends.
+
+    Directions have scales a decade apart, down to 1e-20, where orthogonality was once lost.
+    """
     rng = np.random.default_rng(seed)
     basis = np.linalg.qr(rng.standard_normal((8, 8)))[0]
     matrix = basis[:, :rank] @ np.diag(10 ** -np.linspace(0, spread, rank)) @ basis[:, :rank].T
@@ -82,5 +87,6 @@ def test_a_basis_of_what_is_reached_is_orthonormal_and_ends(rank, start, spread,
     assert np.abs(span.T @ span - np.eye(span.shape[1])).max(initial=0) <= 1e-13
     assert min(rank, start) <= span.shape[1] <= 8
     assert np.linalg.norm(first - span @ (span.T @ first)) <= 1e-9 * np.linalg.norm(first)
-    if 0.1 * rank <= spread <= 0.5 * rank:  # nearer scales are left out: rounding sometimes adds a direction
+    # Closer scales are excluded, because there rounding sometimes adds a direction.
+    if 0.1 * rank <= spread <= 0.5 * rank:
         assert span.shape[1] <= rank

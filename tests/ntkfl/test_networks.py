@@ -1,4 +1,4 @@
-"""A user's networks: a torch module and a JAX function are the same model, and other objects are refused."""
+"""Tests of a user's networks: a torch module and a JAX function are the same model, and other objects are refused."""
 
 import re
 import warnings
@@ -40,13 +40,13 @@ def apply(params, x):
 
 
 def pytree(of):
-    """The parameters of a module for `apply`."""
+    """Returns the parameters of a module for `apply`."""
     return [{"w": part.weight.detach().numpy(), "b": part.bias.detach().numpy()} for part in of if part is not of[1]]
 
 
 @cache
 def in_torch_and_jax(outputs):
-    """The two networks, made once because JAX's compiled code is kept with the network."""
+    """Returns the two networks, made once because JAX's compiled code is kept with the network."""
     return ntkfl.network(module(outputs)), ntkfl.network(apply, pytree(module(outputs)))
 
 
@@ -144,7 +144,10 @@ def test_kernels_agree(outputs):
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
 def test_derivatives_of_a_jax_function_may_be_nested():
-    """Every kind of derivative that the engine, the kernels and a linearised network take, against torch's."""
+    """Derivatives of a JAX function may be nested, and equal torch's.
+
+    Every kind of derivative is tested that the engine, the kernels and a linearised network take.
+    """
     call = Call(lambda a, b, x: (jnp.tanh(x @ a.T) @ b,))
     generator = torch.Generator().manual_seed(0)
     a, b, x, c = (torch.randn(s, generator=generator, dtype=torch.float64) for s in ((4, 3), (4,), (6, 3), (2, 4, 3)))
@@ -296,7 +299,7 @@ class Sequence(nn.Module):
 
 
 class Clamp(torch.autograd.Function):
-    """ReLU by an operation that torch.func does not map."""
+    """ReLU by an operation that torch.func cannot map."""
 
     @staticmethod
     def forward(ctx, x):
@@ -309,12 +312,12 @@ class Clamp(torch.autograd.Function):
 
 
 class Then(nn.Module):
-    """A function of the inputs before a module, and of the module's outputs."""
+    """A module with a function before it and a function after it."""
 
     def __init__(self, of, before=lambda x: x, after=lambda z: z):
         super().__init__()
         self.of, self.before, self.after = of, before, after
-        self.table = torch.eye(4) + 0.1  # a float32 tensor that is neither parameter nor buffer
+        self.table = torch.eye(4) + 0.1  # This float32 tensor is neither parameter nor buffer.
 
     def forward(self, x):
         x = self.before(x)
@@ -322,7 +325,10 @@ class Then(nn.Module):
 
 
 class Tokens(nn.Module):
-    """The four numbers of an input are tokens; buffers are real, integer and complex; a layer and a readout follow."""
+    """A network for which the four numbers of an input are tokens.
+
+    Its buffers are real, integer and complex; a layer and a readout follow.
+    """
 
     def __init__(self, layer):
         super().__init__()
@@ -337,7 +343,10 @@ class Tokens(nn.Module):
 
 
 class Renewing(nn.Module):
-    """A linear layer less the mean of earlier inputs; training mode updates the mean by a new tensor or in place."""
+    """A linear layer minus the mean of earlier inputs.
+
+    In training mode the mean is updated, by a new tensor or in place.
+    """
 
     def __init__(self, in_place):
         super().__init__()
@@ -354,7 +363,7 @@ class Renewing(nn.Module):
 
 
 def normed(*after):
-    """Batch norm with statistics of its own, in training mode."""
+    """Returns a network in training mode whose batch norm has statistics of its own."""
     network = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), *after, nn.Linear(5, 2))
     network[1].running_mean.normal_()
     network[1].running_var.uniform_(0.5, 2)
@@ -410,7 +419,7 @@ def drawn(kind):
 
 
 def plain(kind):
-    """A copy of the module in float64, with its parameters."""
+    """Returns a copy of the module in float64, and its parameters."""
     module = drawn(kind).double()
     if isinstance(module, Then):
         module.table = module.table.double()
@@ -427,7 +436,10 @@ def float64():
 @pytest.mark.parametrize("kind", UNUSUAL)
 @pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 def test_unusual_modules_have_the_kernel_and_the_steps_that_plain_autograd_gives(kind, request):
-    """Loops take the gradient of one output at a time, and a round with two local steps of each client."""
+    """Unusual modules have the kernel and the steps that plain autograd gives.
+
+    Plain loops compute the gradient of one output at a time, and a round with two local steps of each client.
+    """
     model = ntkfl.network(drawn(kind))
     kernel = gram.empirical(inputs(), model, model.initial(0))
     outputs = model.checked_outputs(model.initial(0), torch.tensor(inputs())).shape[1:]
@@ -467,7 +479,10 @@ def moved(params, values):
 
 @pytest.mark.parametrize("kind", ["batch norm", "encoder layer"])
 def test_modules_in_eval_mode_are_mapped_over_clients_and_linearised(kind):
-    """torch warns of no slow code, and the forward derivative, which the run's own kernel needs, is found."""
+    """Modules in eval mode are mapped over clients and linearised.
+
+    torch gives no warning of slow code, and the forward derivative exists, which the run's own kernel needs.
+    """
     model, outputs = ntkfl.network(drawn(kind)), {"batch norm": (2,), "encoder layer": ()}[kind]
     problem = Problem(inputs(), np.sin(np.arange(12.0 * np.prod(outputs))).reshape(12, *outputs), np.arange(12) % 3)
     start, setup = model.initial(0), Setup(rounds=2, local_steps=2, eta_local=0.01)

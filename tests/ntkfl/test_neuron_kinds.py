@@ -1,4 +1,7 @@
-"""Kinds of neurons against their definition: equal signs and equal patterns at every step so far."""
+"""Tests of kinds of neurons against their definition: two neurons are of one kind if they always behave alike.
+
+Their signs are equal, and so are their patterns at every step so far.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""The outermost eigenvalue or complex pair that is proved outermost is so; nothing is proved without it."""
+"""Tests of the outermost eigenvalue, or complex pair, of a round: what is proved to be outermost is outermost.
+
+If it was not found, nothing is proved.
+"""
 
 from unittest.mock import Mock
 
@@ -14,18 +17,20 @@ from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.limit.outer_spectrum import MARGIN, OuterSpectrum, others_within, pair_radius
 from ntkfl.problem import Problem, Setup
 
-DOUBLE = 1e-7  # a dense solver finds double zeros and eigenvalues to the root of rounding
+DOUBLE = 1e-7  # A dense solver finds double zeros and eigenvalues only to the root of the rounding error.
 
 
 def regime(problem, method, options, share, steps):
-    """The kernel regime at a local step of `share` divided by the largest client eigenvalue."""
+    """Returns the kernel regime at a local step of `share` divided by the largest client eigenvalue."""
     base = algorithm1_limit(problem, Setup())
     setup = Setup(eta_local=share / base.blocks.clients.values.max(), local_steps=steps)
     return of_method(base.at(setup), method, options)
 
 
 def agrees(regime):
-    """Whether the regime has an outermost real eigenvalue, which then is the dense solver's largest."""
+    """Says whether the regime has an outermost real eigenvalue, and asserts that it is the largest of a dense
+    solver.
+    """
     dense = np.linalg.eigvals(regime.round_map)
     outer, turned = regime.round.outer, regime._clients.turned(regime.gram) / regime.problem.n_clients
     if outer is None or not outer.known:
@@ -128,7 +133,10 @@ def test_the_side_of_a_large_map_is_that_of_the_whole_map_and_not_decided_at_the
 
 
 def test_many_slow_modes_close_together_are_told_apart():
-    """Eigenvalues of H that lie 1e-9 apart: the largest one is found, to rounding."""
+    """Slow modes that are close together are distinguished.
+
+    Eigenvalues of H lie 1e-9 apart, and the largest one is found up to rounding.
+    """
     rng = np.random.default_rng(0)
     basis = np.linalg.qr(rng.standard_normal((12, 12)))[0]
     gram = basis * (1e-3 + 1e-9 * np.arange(12)) @ basis.T
@@ -140,7 +148,10 @@ def test_many_slow_modes_close_together_are_told_apart():
 
 
 def test_the_pace_is_known_where_the_rate_is_nearly_one():
-    """With one local step 1 minus the eigenvalue is g eta / N times the least eigenvalue of H, here 1e-10."""
+    """The speed of training is known even if the rate is nearly one.
+
+    With one local step, 1 minus the eigenvalue is g eta / N times the least eigenvalue of H, here 1e-10.
+    """
     problem, gram = Problem(np.eye(3), np.ones(3), np.array([0, 0, 1])), np.array([[2, 1, 0], [1, 2, 0], [0, 0, 3.0]])
     base = algorithm1_limit(problem, Setup(eta_local=1e-9, local_steps=1), gram)
     regime = of_method(base, "scaffold", {"server_rate": 0.2})
@@ -148,7 +159,10 @@ def test_the_pace_is_known_where_the_rate_is_nearly_one():
 
 
 def test_the_radius_holds_what_rounding_may_hide():
-    """If p and b differ by a rounding error only, the error's root is 1e-8, and no computed difference shows it."""
+    """The radius includes what rounding may hide.
+
+    If p and b differ by a rounding error only, the error's root is 1e-8, and no computed difference shows it.
+    """
     pole = np.array([0.3, 0.7])
     for hidden in (0, 1e-15, -1e-15):
         outer = OuterSpectrum(np.ones(2), pole * (1 + hidden), pole)
@@ -162,7 +176,7 @@ def test_signs_that_the_argument_does_not_cover_are_not_taken():
         assert not OuterSpectrum(bad, good, good).known and not OuterSpectrum(good, bad, good).known
         assert not OuterSpectrum(good, good, bad).known
     assert not OuterSpectrum(good, good, 2 * good).known
-    even = regime(ragged((4, 3)), "scaffold", {}, 2.0, 4)  # f_K is 0 at the largest eigenvalue
+    even = regime(ragged((4, 3)), "scaffold", {}, 2.0, 4)  # f_K is 0 at the largest eigenvalue.
     assert not even.round.outer.known and even.rate == pytest.approx(np.abs(even.spectrum[-1]), rel=1e-12)
 
 
@@ -191,7 +205,10 @@ def test_an_interrupt_is_noticed(monkeypatch):
 
 @pytest.mark.parametrize("pole", [0.5 * np.ones(5), np.linspace(0.4, 0.6, 5)], ids=["one pole", "unlike poles"])
 def test_what_no_float64_encloses_is_left_to_others(pole):
-    """The search for an upper end passes the largest float64, where an earlier version never ended."""
+    """If no float64 encloses the eigenvalue, another computation is used.
+
+    The search for an upper end passes the largest float64, where an earlier version never ended.
+    """
     base = algorithm1_limit(ragged((2, 3), seed=1), Setup())
     outer = OuterSpectrum(np.full(5, 1e-300), np.full(5, 1e-3), pole)
     assert outer.known and outer.largest(1e12 * base.gram, base.blocks.clients) is None
@@ -204,7 +221,7 @@ def feddyn(sizes, alpha, share=0.5, steps=3, **options):
 
 
 def quadratic(regime):
-    """D and A of the regime's state map."""
+    """Returns D and A of the regime's state map."""
     outer = regime.round.outer
     root = outer.scale**-0.5
     between = regime._clients.turned(regime.gram) / regime.problem.n_clients * root * root[:, None]
@@ -213,7 +230,7 @@ def quadratic(regime):
 
 
 def zeros(damping, stiffness):
-    """All zeros and vectors of w^2 + w D + A by a dense solver, outermost first."""
+    """Returns all zeros and vectors of w^2 + w D + A by a dense solver, outermost first."""
     n = len(damping)
     w, states = np.linalg.eig(np.block([[np.zeros((n, n)), np.eye(n)], [-stiffness, -damping]]))
     order = np.argsort(-np.abs(1 + w))
@@ -221,7 +238,7 @@ def zeros(damping, stiffness):
 
 
 def proved(damping, stiffness, w, vectors, chosen, extra):
-    """Whether all other zeros above the real line are proved to be within the outermost of these."""
+    """Says whether all other zeros above the real line are proved to be no farther out than the outermost of these."""
     radius = np.abs(1 + w[chosen]).max() - MARGIN
     return others_within(radius, damping, stiffness, w[chosen], vectors[:, chosen], extra * (1 - radius**2))
 
@@ -259,7 +276,7 @@ def test_nothing_is_proved_without_the_outermost_pair_and_all_is_with_it():
     assert proved(damping, stiffness, w, vectors, above[:6], 0.1)
     for first in (1, 2, 3):
         assert not proved(damping, stiffness, w, vectors, above[first : first + 6], 0.1)
-    assert not proved(damping, stiffness, w, vectors, above[[0, 0, 1]], 0.1)  # one pair is given twice
+    assert not proved(damping, stiffness, w, vectors, above[[0, 0, 1]], 0.1)  # One pair is given twice.
 
 
 def test_a_real_zero_farther_out_is_not_hidden_by_pairs():
@@ -305,7 +322,10 @@ def test_an_interrupt_of_a_search_for_pairs_is_noticed(monkeypatch):
 
 @pytest.mark.parametrize("mixed", [1e-5, 1e-4, 1e-3, 1e-2])
 def test_a_zero_found_twice_does_not_hide_its_neighbour(mixed):
-    """Both vectors contain a little of a neighbour's vector; the neighbour is farther out and was not found."""
+    """A zero that is found twice does not hide its neighbour.
+
+    Both vectors contain a little of the neighbour's vector. The neighbour is farther out and was not found.
+    """
     inner, outer = -0.2 + 0.3j, -0.2 + (0.3 + 1e-9) * 1j
     w = np.array([inner, outer, *(-0.6 + 0.1j * np.arange(1, 7))])
     vectors = np.zeros((len(w), 2), complex)
@@ -314,6 +334,6 @@ def test_a_zero_found_twice_does_not_hide_its_neighbour(mixed):
     assert np.abs(1 + outer) > radius + MARGIN
     zeros, damping, stiffness = np.full(2, inner), np.diag(-2 * w.real), np.diag(np.abs(w) ** 2)
     assert not others_within(radius, damping, stiffness, zeros, vectors, 0.01)
-    apart = np.delete(np.arange(len(w)), 1)  # without the neighbour the bound is proved
+    apart = np.delete(np.arange(len(w)), 1)  # If the neighbour did not exist, the bound would be proved.
     once = np.ix_(apart, apart)
     assert others_within(radius, damping[once], stiffness[once], zeros[:1], vectors[apart, :1], 0.01)

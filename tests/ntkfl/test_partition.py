@@ -1,4 +1,7 @@
-"""Partitions: every sample has one client, every client has a sample, and each kind has the property of its name."""
+"""Tests of partitions: every sample has one client, every client has a sample.
+
+Each kind of partition has the property of its name.
+"""
 
 import re
 from itertools import pairwise
@@ -15,7 +18,7 @@ alphas = st.sampled_from([1e-300, 0.01, 0.5, 1.0, 100.0, 1e100])
 
 @st.composite
 def labelled(draw):
-    """Labels of up to 4 classes, as numbers or one-hot, and a number of clients for which they suffice."""
+    """Draws labels of up to 4 classes, as numbers or one-hot, and a number of clients for which the labels suffice."""
     classes = draw(st.lists(st.integers(0, 3), min_size=3, max_size=30).filter(lambda c: len(set(c)) < len(c)))
     y = np.eye(4)[classes] if draw(st.booleans()) else np.array(classes, float) - 1.5
     return y, draw(st.integers(1, len(classes)))
@@ -75,7 +78,11 @@ def test_one_shard_each_is_a_run_of_the_samples_in_class_order(sizes, clients, s
 
 
 def test_shards_bound_the_number_of_classes_of_a_client():
-    """10 classes of 12 samples in 20 shards of 6: no shard straddles two classes, so two shards hold at most two."""
+    """With shards, a client has a bounded number of classes.
+
+    10 classes of 12 samples are cut into 20 shards of 6. No shard has samples of two classes, so that two shards have
+    at most two classes.
+    """
     y = np.random.default_rng(0).permutation(np.repeat(np.arange(10.0), 12))
     kinds = [len(set(y[assign_owners("shards:2", y, 10, seed) == c])) for seed in range(20) for c in range(10)]
     assert max(kinds) == 2
@@ -83,7 +90,7 @@ def test_shards_bound_the_number_of_classes_of_a_client():
 
 
 def label_spread(kind: str) -> float:
-    """Mean over clients of the distance of their share of class 1 from one half."""
+    """Returns the mean over clients of the distance of their share of class 1 from one half."""
     y = np.repeat([-1.0, 1.0], 500)
     spread = []
     for seed in range(20):
@@ -95,23 +102,30 @@ def label_spread(kind: str) -> float:
 def test_dirichlet_goes_from_one_class_each_to_iid():
     spread = [label_spread(f"dirichlet:{alpha}") for alpha in (0.01, 0.5, 10, 1000)]
     assert spread == sorted(spread, reverse=True)
-    assert spread[0] > 0.45  # at the smallest alpha almost every client has a single class
+    assert spread[0] > 0.45  # At the smallest alpha almost every client has a single class.
     assert spread[-1] < 0.05
     assert abs(spread[-1] - label_spread("iid")) < 0.02
 
 
 def test_dirichlet_class_shares_have_the_dirichlet_variance():
-    """A share p_k of Dirichlet(a 1_N) has variance (N-1) / (N^2 (N a + 1)); sampling n_c adds E[p(1-p)] / n_c."""
+    """Class shares have the variance of Dirichlet's distribution.
+
+    A share p_k of Dirichlet(a 1_N) has variance (N-1) / (N^2 (N a + 1)), and sampling n_c adds E[p(1-p)] / n_c.
+    """
     clients, alpha, size, draws = 4, 0.5, 400, 600
     y = np.tile([0.0, 1.0], size)
     shares = [np.mean(assign_owners(f"dirichlet:{alpha}", y, clients, seed)[y == 0] == 1) for seed in range(draws)]
     variance = (clients - 1) / (clients**2 * (clients * alpha + 1))
     assert abs(np.mean(shares) - 1 / clients) < 5 * np.sqrt(variance / draws)
-    assert np.var(shares) == pytest.approx(variance, rel=0.25)  # Beta(1/2, 3/2) has kurtosis 3: over 4 s.e.
+    # Beta(1/2, 3/2) has kurtosis 3, so the tolerance is over 4 standard errors.
+    assert np.var(shares) == pytest.approx(variance, rel=0.25)
 
 
 def test_dirichlet_repair_fills_every_empty_client_from_the_largest():
-    """At alpha 1e-300 each class goes to one client whole, so most of 10 clients are empty before the repair."""
+    """Every empty client gets a sample from the largest client.
+
+    At alpha 1e-300 each class goes whole to one client, so most of 10 clients are empty before this repair.
+    """
     for seed in range(10):
         sizes = np.sort(np.bincount(assign_owners("dirichlet:1e-300", np.repeat([0.0, 1.0], 20), 10, seed)))
         assert sizes[:8].tolist() == [1] * 8

@@ -1,4 +1,7 @@
-"""Private rounds: the accountant against the exact curve, clipping norms against simulated displacements."""
+"""Tests of private rounds: the accountant of the privacy budget is compared with the exact curve.
+
+Clipping norms are compared with simulated displacements.
+"""
 
 import itertools
 import sys
@@ -18,7 +21,7 @@ from ntkfl.privacy import best_choices, best_cohorts, least_epsilon, noise_multi
 
 
 def even(clients=6, samples=2, d=18, seed=0, outputs=None):
-    """A problem of clients with equally many samples."""
+    """Returns a problem of clients with equally many samples."""
     problem = ragged((samples,) * clients, d=d, seed=seed)
     y = np.random.default_rng(seed).choice([-1.0, 1.0], (problem.n, outputs) if outputs else problem.n)
     return Problem(problem.x, y, problem.owner)
@@ -27,7 +30,10 @@ def even(clients=6, samples=2, d=18, seed=0, outputs=None):
 @settings(deadline=None, max_examples=20)
 @given(epsilon=st.floats(0.1, 10), rounds=st.integers(1, 300))
 def test_the_noise_of_whole_rounds_is_that_of_the_exact_curve_of_gaussian_noise(epsilon, rounds):
-    """delta = Phi(1/2s - e s) - exp(e) Phi(-1/2s - e s) of s = sigma / sqrt(T) (Balle and Wang, Theorem 8)."""
+    """If all clients take part, the noise is that of the exact curve of Gaussian noise.
+
+    delta = Phi(1/2s - e s) - exp(e) Phi(-1/2s - e s) with s = sigma / sqrt(T) (Balle and Wang, Theorem 8).
+    """
     s = noise_multiplier(epsilon, 1e-5, rounds) / rounds**0.5
     delta = norm.cdf(0.5 / s - epsilon * s) - np.exp(epsilon + norm.logcdf(-0.5 / s - epsilon * s))
     assert delta == pytest.approx(1e-5, rel=1e-4)
@@ -36,7 +42,7 @@ def test_the_noise_of_whole_rounds_is_that_of_the_exact_curve_of_gaussian_noise(
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("delta", [1e-300, 1e-5, 1 - 1e-9])
 def test_the_accountant_is_right_at_extreme_budgets(epsilon, delta):
-    """The noise is right by the same curve in 60 digits.
+    """The noise is right at extreme budgets, by the same curve in 60 digits.
 
     An epsilon below 1e-6 is refused: at epsilon = 1e-12 and delta = 1e-300 sigma would be four times too small.
     """
@@ -86,7 +92,10 @@ def test_a_plan_is_the_random_rounds_with_its_noise(outputs):
 
 
 def displacements(problem, setup, server_rate, rounds, rng, cohort=None, momentum=0.0):
-    """Each round's displacements x + s y of the drawn clients in weights: x without noise, y by unit noise alone."""
+    """Trains on weights, and returns each round's displacements x + s y of the drawn clients as pairs (x, y).
+
+    x is the part without noise, y the part that noise of size 1 causes.
+    """
     values, basis = np.linalg.eigh(gram.infinite(problem.x))
     features = basis * np.sqrt(values)
     weights = [np.zeros((problem.n, 1)), np.zeros((problem.n, 1))]
@@ -109,7 +118,7 @@ def displacements(problem, setup, server_rate, rounds, rng, cohort=None, momentu
 
 
 def longest(problem, setup, server_rate, noise, rounds, rng, **given):
-    """The longest displacement of a training without clipping."""
+    """Returns the longest displacement of a training without clipping."""
     sent = displacements(problem, setup, server_rate, rounds, rng, **given)
     return max(float(np.linalg.norm(x + noise * y)) for moves in sent for x, y in moves)
 
@@ -121,7 +130,7 @@ def test_displacements_pass_the_clipping_norm_as_rarely_as_is_said():
     rng = np.random.default_rng(0)
     lengths = np.array([longest(problem, setup, rate, plan.noise, rounds, rng) for _ in range(60)])
     assert np.mean(lengths > plan.clip) <= 0.2
-    assert np.mean(lengths > 0.6 * plan.clip) > 0.2  # a clip of .6 of the norm would break the promise
+    assert np.mean(lengths > 0.6 * plan.clip) > 0.2  # A clip at .6 of the norm would break the promise.
 
 
 def test_the_norms_of_the_first_round_are_those_of_the_displacements():
@@ -189,7 +198,7 @@ def test_a_falling_rate_is_that_of_random_rounds_and_is_chosen_where_it_helps():
     steady = [setting for setting in settings if not setting.eta_global]
     assert best_choices(settings, 50.0, 1e-5) == best_choices(
         steady, 50.0, 1e-5
-    )  # in few rounds a falling rate does not help
+    )  # In few rounds a falling rate does not help.
     ((best,), (plain,)) = best_choices(settings, 500.0, 1e-5), best_choices(steady, 500.0, 1e-5)
     assert best.plan.mean_square < plain.plan.mean_square and plain.last_rate == plain.server_rate
     assert best.last_rate == pytest.approx(best.server_rate * 0.1 ** ((best.plan.rounds - 1) / 29))
@@ -208,7 +217,7 @@ def test_a_clip_that_may_be_active_is_refused_with_the_least_that_is_not(partici
     done = private_rounds(problem, setup, rounds=6, participation=participation, clipped=chance)
     least = done.plan(60.0, 1e-3, 4, chance)
     assert done.plan(60.0, 1e-3, 4, chance, least.clip) == least
-    wide = done.plan(60.0, 1e-3, 4, chance, 2 * least.clip)  # twice the clip needs twice the noise
+    wide = done.plan(60.0, 1e-3, 4, chance, 2 * least.clip)  # Twice the clip needs twice the noise.
     added = [plan.mean_square - done.square[4] for plan in (least, wide)]
     assert wide.noise == pytest.approx(2 * least.noise) and added[1] == pytest.approx(4 * added[0])
     with pytest.raises(
@@ -262,9 +271,9 @@ def test_labels_that_are_all_zero_and_a_memory_that_is_too_small_are_said_before
 
 
 def told(epsilon, one, other, sigma):
-    """The least delta of a release with Gaussian noise, as a sum over a grid.
+    """Returns the least delta of a release with Gaussian noise, as a sum over a grid.
 
-    The release's mean has the law `one` or the law `other`, each a list of (chance, mean).
+    The mean of the release has the law `one` or the law `other`; each law is a list of (chance, mean).
     """
     at = np.linspace(-40 * sigma, 40 * sigma, 400_001)
     p, q = (sum(chance * norm.pdf(at, mean, sigma) for chance, mean in law) for law in (one, other))
@@ -275,9 +284,10 @@ def told(epsilon, one, other, sigma):
 @pytest.mark.parametrize(("clients", "cohort"), [(2, 1), (10, 1), (3, 2)])
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_one_round_of_drawn_clients_tells_no_more_than_the_budget(epsilon, clients, cohort):
-    """The drawn clients' displacements are summed: own has norm 1, and is 0 with the other data set.
+    """One round of drawn clients reveals no more than the budget allows.
 
-    The displacement of all other clients is the one of three that tells the attacker most.
+    The drawn clients' displacements are summed. The displacement `own` of one client has norm 1, and is 0 with the
+    other data set. The displacement of all other clients is the one of three values that reveals most.
     """
     sigma, others = noise_multiplier(epsilon, 1e-3, 1, clients, cohort), clients - 1
     worst = 0.0
@@ -292,7 +302,11 @@ def test_one_round_of_drawn_clients_tells_no_more_than_the_budget(epsilon, clien
 
 
 def test_several_rounds_of_known_cohorts_tell_what_the_count_says():
-    """In three rounds with one of four clients, a client is drawn k times: this is one round at noise / k^(1/2)."""
+    """Several rounds whose cohorts are known reveal what the formula by numbers of draws says.
+
+    In three rounds with one of four clients each, a client is drawn k times. This is like one round with noise /
+    k^(1/2).
+    """
     multiplier, epsilon = 0.9, 1.5
     known = privacy._delta_by_count(multiplier, epsilon, 3, 0.25)
     exact = 0.0
@@ -326,7 +340,11 @@ def test_a_plan_with_drawn_clients_is_the_random_rounds_with_its_noise(outputs):
 
 
 def test_runs_find_the_longest_displacement_of_every_draw():
-    """Three clients, one a round, four rounds: all 81 draws are trained in weights, on features of the Gram matrix."""
+    """The runs find the longest displacement of every draw.
+
+    Of three clients one is drawn in each of four rounds. All 81 draws are trained on weights, with features of the Gram
+    matrix.
+    """
     problem, setup, rate, rounds = even(3, 2, 9), Setup(eta_local=0.4, local_steps=2), 1.3, 4
     done = private_rounds(problem, setup, None, "fl-ntk", {"server_rate": rate}, rounds=rounds, participation=1 / 3)
     values, basis = np.linalg.eigh(gram.infinite(problem.x))
@@ -346,13 +364,16 @@ def test_runs_find_the_longest_displacement_of_every_draw():
     own = np.array([np.sqrt(points[:, 0].max()) for points in done.displacements.longest])
     assert own == pytest.approx(longest_, rel=1e-10) and len(set(longest_.round(6))) > 2
     assert done.displacements.clip(rounds, 0.0, 0.01) == pytest.approx(longest_.max(), rel=1e-10)
-    assert not done.displacements.longest[0][:, 1:].any()  # the first round's displacements contain no noise
+    assert not done.displacements.longest[0][:, 1:].any()  # The displacements of the first round contain no noise.
 
 
 @settings(deadline=None, max_examples=60)
 @given(seed=st.integers(0, 10**6), ratio=st.floats(0, 0.5), rounds=st.integers(1, 4))
 def test_the_clip_is_the_least_norm_that_no_displacement_passes(seed, ratio, rounds):
-    """With clipping norm S, every displacement x + ratio S y is at most S long, and one has length S."""
+    """The clip is the least norm that no displacement exceeds.
+
+    With clipping norm S, every displacement x + ratio S y is at most S long, and one has length S.
+    """
     rng = np.random.default_rng(seed)
     x, y = rng.standard_normal((2, 4, 30, 5)) * np.array([1.0, 0.4])[:, None, None, None]
     points = [np.array([(u * u).sum(1), (u * v).sum(1), (v * v).sum(1)]) for u, v in zip(x, y, strict=True)]
@@ -371,7 +392,7 @@ def one_group(points):
 
 
 def least_norm(sent, ratio):
-    """The least S at which none of these displacements x + ratio S y is longer than S, by halving."""
+    """Returns, by bisection, the least S at which none of these displacements x + ratio S y is longer than S."""
     low, high = 0.0, 1.0
     passed = lambda s: max(np.linalg.norm(x + ratio * s * y) for moves in sent for x, y in moves) > s  # noqa: E731
     while passed(high):
@@ -382,12 +403,15 @@ def least_norm(sent, ratio):
     return high
 
 
-SMALL = {"fl-ntk": 0.0, "fedavgm": 0.6}  # server momentum
+SMALL = {"fl-ntk": 0.0, "fedavgm": 0.6}  # The numbers are server momenta.
 
 
 @pytest.mark.parametrize("method", [pytest.param("fl-ntk", marks=pytest.mark.slow), "fedavgm"])
 def test_drawn_displacements_pass_the_clipping_norm_as_rarely_as_is_said(method, monkeypatch):
-    """Displacements of trainings in plain weights; the clipping norm comes from runs with other draws."""
+    """Displacements of drawn clients exceed the clipping norm as rarely as is said.
+
+    They come from training on plain weights. The clipping norm comes from runs with other draws.
+    """
     problem, setup, rate, rounds, ratio = even(8, 1, 12), Setup(eta_local=0.4, local_steps=2), 0.9, 6, 0.25
     options = {"server_rate": rate} | ({"momentum": SMALL[method]} if SMALL[method] else {})
     rng = np.random.default_rng(1)
@@ -399,12 +423,16 @@ def test_drawn_displacements_pass_the_clipping_norm_as_rarely_as_is_said(method,
         done = private_rounds(problem, setup, None, method, options, rounds=rounds, participation=0.5, clipped=0.2)
         clip = done.displacements.clip(rounds, ratio, 0.2)
         passed.append(float(np.mean(np.array(runs) > clip)))
-    assert max(passed) < 0.2 and 0.005 < np.mean(passed) < 0.03  # another run exceeds the largest of 62 runs once in 63
+    # A further run exceeds the largest of 62 runs once in 63 times.
+    assert max(passed) < 0.2 and 0.005 < np.mean(passed) < 0.03
 
 
 @pytest.mark.parametrize("method", SMALL)
 def test_the_runs_of_drawn_clients_have_the_moments_of_random_rounds(method, monkeypatch):
-    """The mean of |x|^2 and |y|^2 over the drawn clients, whose draw does not depend on earlier rounds."""
+    """The runs of drawn clients have the moments of random rounds.
+
+    The means of |x|^2 and |y|^2 over the drawn clients are compared; the draw does not depend on earlier rounds.
+    """
     problem, setup, rounds = even(6, 2, 12, outputs=2), Setup(eta_local=0.4, local_steps=2), 4
     options = {"server_rate": 0.7} | ({"momentum": SMALL[method]} if SMALL[method] else {})
     of_groups, outermost = [], privacy._outermost
@@ -417,7 +445,7 @@ def test_the_runs_of_drawn_clients_have_the_moments_of_random_rounds(method, mon
         random_rounds(problem, setup, None, method, options, participation=0.5, noise=noise) for noise in (0.0, 1.0)
     ]
     for t, points in enumerate(seen):
-        assert points.shape == (3, 1375 * (3 if t else 6))  # in round 0 the displacements of all 6 clients count
+        assert points.shape == (3, 1375 * (3 if t else 6))  # In round 0 the displacements of all 6 clients count.
         quiet, noisy = (regime.covariance(t).sum(axis=0) for regime in moments)
         off = problem.y - moments[0].outputs(t)
         expected = np.zeros(2)
@@ -429,7 +457,7 @@ def test_the_runs_of_drawn_clients_have_the_moments_of_random_rounds(method, mon
             second = (quiet + off @ off.T, noisy - quiet)
             expected += [np.trace(weights @ part[own]) for part in second]
         for of, exact in zip((points[0], points[2]), expected, strict=True):
-            error = of.reshape(-1, 3).std() / 1375**0.5  # the 3 displacements of one run are not independent
+            error = of.reshape(-1, 3).std() / 1375**0.5  # The 3 displacements of one run are not independent.
             assert abs(of.mean() - exact) <= 4 * error + 1e-12
         assert abs(points[1].mean()) <= 4 * points[1].std() / 1375**0.5 + 1e-12
     assert expected[1] > 20 * error
@@ -457,7 +485,7 @@ def test_noise_that_moves_drawn_clients_by_more_than_any_clip_has_no_finite_plan
 
 
 def trained(setting, plan, problem):
-    """The mean square error of a plan, by `random_rounds` with the plan's noise."""
+    """Returns the mean square error of a plan, by `random_rounds` with the plan's noise."""
     regime, rate = setting.regime, setting.regime.mean.round.server_rate
     drawn = {"participation": setting.cohort / problem.n_clients, "noise": plan.noise}
     with warnings.catch_warnings():
@@ -468,7 +496,10 @@ def trained(setting, plan, problem):
 
 @pytest.mark.parametrize(("delta", "epsilon", "best"), [(1e-3, 20.0, 4), (0.3, 0.1, 1)], ids=["all", "one"])
 def test_the_cohort_is_that_of_trying_every_cohort_step_and_round(delta, epsilon, best):
-    """If delta exceeds the chance to be drawn, one client needs almost no noise; clients are alike in that case."""
+    """The best cohort is the one that is found by trying every cohort, step and round.
+
+    If delta exceeds the chance to be drawn, one client needs almost no noise. In this case all clients are alike.
+    """
     problem, given = even(4, 1, 8), {"local_steps": (1, 3), "rounds": 3, "clipped": 0.2}
     if best == 1:
         rows = problem.x[:1] + 0.1 * problem.x
@@ -529,9 +560,10 @@ def test_two_cohorts_whose_difference_is_within_their_error_are_not_told_apart()
 
 @pytest.mark.parametrize("seed", [2, 10])
 def test_a_cohort_that_is_not_told_apart_has_its_own_best_plan(seed):
-    """A cohort's plan that may be as good as the best plan of all need not be the cohort's best plan.
+    """A cohort that may be as good as the best one still gets its own best plan.
 
-    For these seeds it has four times the error of the cohort's best plan, or infinite error.
+    Another plan of the cohort may be as good as the best plan of all. For these seeds that plan has four times the
+    error of the cohort's best plan, or infinite error.
     """
     tried = private_settings(even(4, 1, 8, seed), participation=(1, 0.75), local_steps=(1,), rounds=3, clipped=0.3)
     fewer = best_cohorts(tried, 20.0, 0.1, 0.3)[1]
@@ -542,7 +574,10 @@ def test_a_cohort_that_is_not_told_apart_has_its_own_best_plan(seed):
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 10**6))
 def test_the_right_clip_lies_between_the_least_one_and_the_one_that_is_taken(seed):
-    """Lengths are uniform on (0, 1), so that a displacement exceeds .95, the exact clip, with the probability .05."""
+    """The right clip lies between the least possible one and the one that is taken.
+
+    Lengths are uniform on (0, 1), so that a displacement exceeds .95, the exact clip, with the probability .05.
+    """
     rng, runs = np.random.default_rng(seed), int(privacy._runs(0.05))
     groups = np.arange(runs) * privacy.GROUPS // runs
     lengths = rng.random(runs)

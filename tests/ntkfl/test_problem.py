@@ -1,4 +1,4 @@
-"""Problem and Setup refuse invalid fields, and `members` partitions the samples."""
+"""Tests of Problem and Setup: they refuse invalid fields, and `members` partitions the samples."""
 
 import inspect
 import re
@@ -116,7 +116,10 @@ def test_what_is_no_problem_is_refused(changes, message):
 
 @pytest.mark.parametrize("name", ["x", "x_test"])
 def test_a_row_of_zeros_is_a_sample_without_a_direction(name):
-    """Networks with biases train on a row of zeros; functions that need a row's direction refuse such a row."""
+    """A row of zeros is a sample without a direction.
+
+    Networks with biases train on it, and functions that need a row's direction refuse it.
+    """
     problem = Problem(**{"x": X, "y": Y, "x_test": X, "y_test": Y, name: with_entry(X, 1, 0.0)})
     message = f"row 1 of {name} is zero: it has no direction, and there a network without biases is 0 whatever"
     for needs in (problem.require_no_zero_row, problem.unit):

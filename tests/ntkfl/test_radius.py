@@ -1,4 +1,7 @@
-"""The radius of a matrix and of a map of second moments from both sides, against chains whose radius is known."""
+"""Tests of lower and upper bounds of the radius of a matrix and of a map of second moments.
+
+They are compared with Jordan chains, whose radius is known.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ CHAINS = [(0.8, 0.02), (0.8, 0.2), (0.99, 0.02), (0.9, 1.0), (0.99, 1.0), (1.0, 
 
 
 def chain(value, beside, turned=True):
-    """14 equal eigenvalues with one eigenvector, in Jordan's form or turned."""
+    """Returns a matrix with 14 equal eigenvalues and one eigenvector, in Jordan's form or rotated."""
     matrix = value * np.eye(14) + np.diag(np.full(13, beside), 1)
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((14, 14)))[0] if turned else np.eye(14)
     return turn @ matrix @ turn.T
@@ -22,7 +25,10 @@ def chain(value, beside, turned=True):
 @pytest.mark.parametrize(("value", "beside"), CHAINS)
 @pytest.mark.parametrize("share", [0.0, 0.005, 0.3])
 def test_no_chain_is_taken_for_what_it_is_not(value, beside, share):
-    """S -> M S M' + share S has the radius value^2 + share, whatever eigenvalues a computer finds."""
+    """The bounds are right for Jordan chains, whatever eigenvalues a computer finds.
+
+    S -> M S M' + share S has the radius value^2 + share.
+    """
     state = StateMoments(chain(value, beside), (lambda second: share * second) if share else None, rests=False)
     rate = (value**2 + share) ** 0.5
     low, high = state.rate_bounds
@@ -36,7 +42,8 @@ def test_chains_are_decided_that_eigenvalues_would_call_otherwise():
     falls, grows = chain(0.99, 0.02), chain(1.005, 0.02)
     assert side_of_one(falls) == -1 and side_of_one(grows) == 1
     assert np.abs(np.linalg.eigvals(chain(0.99, 1.0))).max() > 1
-    assert side_of_one(chain(0.99, 1.0)) == 0  # an error of the size of rounding takes the radius past 1
+    # An error of the size of rounding takes the radius beyond 1, so nothing is decided.
+    assert side_of_one(chain(0.99, 1.0)) == 0
     assert StateMoments(falls, None, rests=False).stable and StateMoments(grows, None, rests=False).grows
     assert StateMoments(chain(0.99, 0.001), lambda second: 0.005 * second, rests=False).stable
     assert StateMoments(chain(0.99, 0.001), lambda second: 0.3 * second, rests=False).grows
@@ -70,7 +77,10 @@ def test_one_matrix_of_many_spoils_no_other():
 @pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps")
 @pytest.mark.parametrize("method", ["fedavg", "fedavgm", "scaffold"])
 def test_the_rate_of_random_rounds_has_an_error_and_decides_at_the_limit(method):
-    """Rounds are known to fall just below the largest server step and to grow just above; at it, neither is said."""
+    """The rate of random rounds has an error, and it decides whether rounds fall or grow.
+
+    Just below the largest server step rounds are known to fall, just above to grow; at it, neither is said.
+    """
     problem, options = ntkfl.data.sphere(n=12, d=6, clients=4), {"momentum": 0.5} if method == "fedavgm" else {}
     regime = random_rounds(problem, Setup(eta_local=0.3), None, method, options, participation=0.5)
     estimate = regime.rate_estimate

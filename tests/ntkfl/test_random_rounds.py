@@ -1,4 +1,7 @@
-"""Random rounds, against every choice of clients and batches one by one, and against runs of the training engine."""
+"""Tests of random rounds against every choice of clients and batches one by one.
+
+They are also compared with runs of the training engine.
+"""
 
 import itertools
 from dataclasses import replace
@@ -33,7 +36,7 @@ quietly = pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps
 
 
 def sequences(size, batch, steps, shuffled=False):
-    """Every sequence of the batches of `steps` local steps, independent or by shuffled passes."""
+    """Returns every sequence of the batches of `steps` local steps, independent or by shuffled passes."""
     if not shuffled:
         return itertools.product(itertools.combinations(range(size), batch), repeat=steps)
     orders = {
@@ -44,9 +47,10 @@ def sequences(size, batch, steps, shuffled=False):
 
 
 def choices(problem, method, options, cohort, batch, setup, shuffled=False):
-    """Every outcome of a round's draws: its chance, and the map (n, n) from r to the clients' mean displacement.
+    """Yields every outcome of a round's draws: its chance, and a map (n, n).
 
-    `cohort` is the number of drawn clients, or the participants.
+    The map leads from r to the clients' mean displacement. `cohort` is the number of drawn clients, or the
+    participants.
     """
     h, clients = gram.infinite(problem.x), problem.members
     pull, eta, n = options.get("mu", 0.0), setup.eta_local, problem.n
@@ -77,7 +81,10 @@ def choices(problem, method, options, cohort, batch, setup, shuffled=False):
 
 
 def round_maps(problem, method, options, cohort, batch, setup, shuffled=False):
-    """Every outcome of a round: its chance, and its map of residual and velocity, (2n, 2n); v = 0 without momentum."""
+    """Yields every outcome of a round: its chance, and its map of residual and velocity, (2n, 2n).
+
+    Without momentum the velocity is 0.
+    """
     h, n = gram.infinite(problem.x), problem.n
     g, b = options.get("server_rate", 1.0), options.get("momentum", 0.0)
     for chance, mean in choices(problem, method, options, cohort, batch, setup, shuffled):
@@ -140,7 +147,8 @@ def test_every_order_of_shuffled_passes_adds_up_to_it(method, options, sizes, ba
         second = sum(chance * m @ second @ m.T for chance, m in maps)
     assert regime.rate**2 == pytest.approx(_radius(maps), rel=1e-8)
     limit = regime.step_limits.eta_global
-    assert np.isnan(limit) == (method == "fedprox" and passes > 1)  # FedProx's response is then not symmetric
+    # In several passes FedProx's response is not symmetric.
+    assert np.isnan(limit) == (method == "fedprox" and passes > 1)
     if method == "fedprox" and passes == 1:
         for factor, stable in ((1 - 1e-6, True), (1 + 1e-6, False)):
             at = options | {"server_rate": limit * factor}
@@ -148,7 +156,7 @@ def test_every_order_of_shuffled_passes_adds_up_to_it(method, options, sizes, ba
 
 
 def _radius(maps):
-    """The spectral radius of the map of all second moments."""
+    """Returns the spectral radius of the map of all second moments."""
     return np.abs(np.linalg.eigvals(sum(chance * np.kron(m, m) for chance, m in maps))).max()
 
 
@@ -175,7 +183,10 @@ def test_a_pass_over_six_samples_has_the_moments_of_its_720_orders(batch, pull):
 
 
 def test_over_one_pass_shuffled_batches_are_quieter_by_the_square_of_the_step():
-    """To first order in the step, passes in batches of one size weigh all samples equally; other batches do not."""
+    """In one pass shuffled batches have less noise than independent ones, by the square of the step.
+
+    To first order in the step, passes in batches of one size weigh all samples equally; other batches do not.
+    """
     problem, noise = ragged((4, 4), d=9, seed=2), []
     for eta in (1e-3, 5e-4):
         for shuffled in (True, False):
@@ -186,7 +197,7 @@ def test_over_one_pass_shuffled_batches_are_quieter_by_the_square_of_the_step():
     assert noise[1] / noise[3] == pytest.approx(4, rel=1e-2)
     uneven = [random_rounds(problem, Setup(eta_local=eta), batch_size=3, shuffled=True) for eta in (1e-3, 5e-4)]
     first, second = (np.trace(regime.covariance(1)) for regime in uneven)
-    # the last batch is one sample, which takes three times the step
+    # The last batch is one sample, which takes three times the step.
     assert first / second == pytest.approx(4, rel=1e-2)
 
 
@@ -207,7 +218,10 @@ def test_shuffled_passes_without_exact_moments_are_refused(method, options, draw
 
 @quietly
 def test_eigenvalues_of_blocks_do_not_meet_eigenvectors_of_passes(tmp_path):
-    """Passes diverge at a fraction of the step of full batches, and a round that mixes the two is refused."""
+    """Eigenvalues of blocks may not be combined with eigenvectors of passes.
+
+    Passes diverge at a fraction of the step of full batches, and a round that mixes the two is refused.
+    """
     problem = ragged((4, 4), d=9, seed=2)
     limit = kernel_regime(problem, Setup(), None, "fedavg").step_limits.eta_local
     passes = random_rounds(problem, Setup(eta_local=0.9 * limit), batch_size=1, shuffled=True)
@@ -231,7 +245,10 @@ def test_too_many_orders_are_refused():
 
 
 def scheduled(options):
-    """Schedules of both steps, and the options without the server's step; FedNova and FedProx's limit have only one."""
+    """Returns schedules of both steps, and the options without the server's step.
+
+    FedNova and FedProx's limit have a local step only.
+    """
     rates = {"eta_local": (0.3, 0.05, 0.2)}
     if "server_rate" not in options and "momentum" not in options:
         return options, rates
@@ -352,9 +369,9 @@ def test_schedules_and_cohorts_that_are_none_are_refused(method, options, asked,
 
 
 def weight_moments(features, problem, method, options, drawn, setup, noise, rounds):
-    """E z z^T of z = (weights moved, velocity, 1) after the rounds, by enumeration in the space of the weights.
+    """Returns E z z^T for z = (weights moved, velocity, 1) after the rounds, by enumeration on the weights.
 
-    `features` (n, p) have the Gram matrix of `choices`; `noise` is added to each of the p weights of the mean.
+    `features` (n, p) have the Gram matrix of `choices`. `noise` is added to each of the p weights of the mean.
     """
     p, g, b = features.shape[1], options.get("server_rate", 1.0), options.get("momentum", 0.0)
     maps = []
@@ -383,7 +400,7 @@ def test_with_gaussian_noise_it_is_the_enumeration_in_the_weights(method, option
     points = np.concatenate([problem.x, np.random.default_rng(7).standard_normal((2, problem.d))])
     both = gram.infinite(points)
     values, basis = np.linalg.eigh(both)
-    features = basis * np.sqrt(np.maximum(values, 0))  # rows: features of the samples, then of two other points
+    features = basis * np.sqrt(np.maximum(values, 0))  # The rows are features of the samples, then of two other points.
     n, p = problem.n, features.shape[1]
     regime = random_rounds(
         problem, setup, None, method, options, participation=2 / 3, batch_size=1, noise=noise
@@ -419,7 +436,10 @@ def test_the_mean_square_tends_to_what_is_said(method, options, repeated, cohort
 
 
 def test_noise_with_one_step_on_all_data_has_its_closed_form():
-    """One eigenvalue at a time: variance s^2 q g^2 / (1 - (1 - g eta q)^2) in the long run."""
+    """With one step on all data, noise has a closed form.
+
+    In the long run it has the variance s^2 q g^2 / (1 - (1 - g eta q)^2) for each eigenvalue q.
+    """
     problem = ragged((4,), d=9)
     regime = random_rounds(
         problem, Setup(eta_local=0.2, local_steps=1), None, "fedavg", {"server_rate": 1.5}, noise=0.7
@@ -556,7 +576,10 @@ def test_the_weights_of_cohorts_are_those_of_all_cohorts(sizes, data, weighting)
     ],
 )
 def test_runs_of_the_engine_have_these_moments(method, options, sizes, batch):
-    """200 runs on the linearised network; the engine's batches are those of shuffled passes, here of two in a round."""
+    """Runs of the engine have these moments.
+
+    There are 200 runs on the linearised network. The engine's batches are those of shuffled passes, two in a round.
+    """
     runs, problem = 200, ragged(sizes, seed=1)
     setup = Setup(width=40, eta_local=0.6, local_steps=2, rounds=5 if batch is None else 3)
     weights = draw(setup.width, problem.d, 0)
@@ -583,7 +606,7 @@ def test_runs_of_the_engine_have_these_moments(method, options, sizes, batch):
     squares = ((problem.y - ends) ** 2).sum(axis=1)
     expected = regime.root_mean_square(setup.rounds, start) ** 2
     assert abs(squares.mean() - expected) <= 4.5 * squares.std() / np.sqrt(runs)
-    assert squares.std() / np.sqrt(runs) <= 0.15 * expected  # so that the runs would expose a wrong value
+    assert squares.std() / np.sqrt(runs) <= 0.15 * expected  # The runs would thus expose a wrong value.
     assert np.abs(ends.std(axis=0) / deviation - 1).max() <= 0.18
 
 
@@ -616,8 +639,8 @@ def test_a_residual_where_the_gram_matrix_is_zero_stays():
 
 
 def test_larger_problems_have_the_rate_of_the_whole_map(monkeypatch):
-    """Arnoldi's method and the power method give the rate of the map's whole matrix."""
-    problem, setup = ragged((3, 3, 1, 2), d=20), Setup(eta_local=0.3, local_steps=2)  # nine samples, hence nine modes
+    """For larger problems, Arnoldi's method and the power method give the rate of the map's whole matrix."""
+    problem, setup = ragged((3, 3, 1, 2), d=20), Setup(eta_local=0.3, local_steps=2)  # Nine samples have nine modes.
     numbers = []
     for name, value in ((None, None), ("DENSE", 100), ("eigs", refuses)):
         if name:
@@ -695,7 +718,9 @@ def test_a_run_that_overflows_is_refused():
 
 
 def every_end(maps, start, rounds, pushed=None):
-    """Chance, mean and covariance of the state after each sequence of outcomes; `pushed` is the noise's part."""
+    """Returns chance, mean and covariance of the state after each sequence of outcomes; `pushed` is the
+    noise's part.
+    """
     ends = [(1.0, start, np.zeros((len(start),) * 2))]
     for _ in range(rounds):
         ends = [
@@ -707,7 +732,10 @@ def every_end(maps, start, rounds, pushed=None):
 
 
 def loss_moments(ends, n):
-    """Mean and variance of |r|^2, r the first n rows of (s, C) states, Gaussian given the outcomes."""
+    """Returns mean and variance of |r|^2, where r are the first n rows of states (s, C).
+
+    The states are Gaussian for given outcomes.
+    """
     mean = square = 0.0
     for chance, at, own in ends:
         own = own[:n, :n]
@@ -731,7 +759,7 @@ def loss_moments(ends, n):
 )
 @quietly
 def test_the_variance_of_the_loss_is_that_of_every_sequence_of_draws(method, options, cohort, batch, shuffled, noise):
-    # FedNova's passes need equal numbers of batches; with a pull or a smaller last batch modes are not orthogonal
+    # FedNova's passes need equal numbers of batches. With a pull or a smaller last batch, modes are not orthogonal.
     sizes, batch = (
         ((2, 2, 2), 1) if shuffled and method == "fednova" else ((3, 1, 2) if batch == 2 else (2, 1, 2), batch)
     )
@@ -742,8 +770,8 @@ def test_the_variance_of_the_loss_is_that_of_every_sequence_of_draws(method, opt
     regime = random_rounds(problem, setup, None, method, options, **drawn)
     maps = list(round_maps(problem, method, options, cohort, batch, setup, shuffled))
     h, g = gram.infinite(problem.x), options.get("server_rate", 1.0)
-    # noise on the mean moves (r, v) by (-g H xi, xi), with Nesterov's momentum b by (-g (1 + b) H xi, xi); v is H^-1
-    # times the library's memory
+    # Noise on the mean moves (r, v) by (-g H xi, xi), and with Nesterov's momentum b by (-g (1 + b) H xi, xi). Here v
+    # is H^-1 times the library's memory.
     root = np.linalg.cholesky(np.linalg.inv(h))
     ahead = g * (1 + options["momentum"] if options.get("nesterov") else 1)
     jump = np.vstack([-ahead * h @ root, root])
@@ -839,7 +867,7 @@ def test_losses_without_exact_variance_or_runs_are_refused(monkeypatch):
         regime.sampled(3, runs=1)
     with pytest.raises(ValueError, match="level is 0; it must be positive"):
         regime.chance_above(0, 3)
-    for unknown in ("particpation", "given"):  # the second is an argument of an inner function
+    for unknown in ("particpation", "given"):  # The second name is an argument of an inner function.
         with pytest.raises(TypeError, match=f"sampled_rounds has no argument '{unknown}'; .* participation, "):
             sampled_rounds(ragged((4, 2)), Setup(), [3], **{unknown: (0,)})
 

@@ -1,4 +1,4 @@
-"""Numbers outside their range are refused in the words of the range."""
+"""Tests of numbers outside their range: the refusal states the range."""
 
 import math
 

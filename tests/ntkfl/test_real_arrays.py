@@ -1,4 +1,4 @@
-"""Every kind of value that is no array of real numbers or that float64 does not hold is refused in its own words.
+"""Tests of values that are no array of real numbers, or that float64 does not hold: each kind has a message of its own.
 
 `test_array_doors` tests that every public function refuses such values.
 """

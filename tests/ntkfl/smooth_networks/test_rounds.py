@@ -1,4 +1,6 @@
-"""`certify_rounds`: rounds stay inside its claims, its inequalities are the proof's, and refusals."""
+"""Tests of `certify_rounds`: rounds stay within its claims, its inequalities are those of the proof, bad input is
+refused.
+"""
 
 import re
 from dataclasses import replace
@@ -33,7 +35,7 @@ def longest_step(net, problem):
 
 
 def one_round(layers, theta, problem, setup, shares):
-    """The server's model after a round, and all models within it."""
+    """Returns the server's model after a round, and all models within the round."""
     y, ends, seen = torch.tensor(problem.y), [], []
     for c, share in enumerate(shares):
         at, mine = theta, np.flatnonzero(problem.owner == c)
@@ -46,7 +48,7 @@ def one_round(layers, theta, problem, setup, shares):
 
 
 def size(layers, theta, problem, setup, shares):
-    """The size phi of a residual r, (r' D r)^(1/2)."""
+    """Returns the size phi of the residual r, which is (r' D r)^(1/2)."""
     j, r = jacobian(layers, theta, problem.x), torch.tensor(problem.y) - outputs(layers, theta, problem.x)
     total = 0.0
     for c, share in enumerate(shares):
@@ -85,7 +87,10 @@ def test_rounds_keep_to_the_certificate(activation, steps, part, server):
 
 
 def test_the_rate_is_that_of_the_linear_model_close_to_a_fit():
-    """Along the slowest direction, 1000 times nearer than needed, rounds attain the rate, the spectral radius."""
+    """Close to a fit the certified rate is that of the linear model, its spectral radius.
+
+    The residual is along the slowest direction and 1000 times smaller than needed. A round attains the rate.
+    """
     net = module(1)
     far = problem_near(net, 0.1)
     setup = Setup(eta_local=0.5 * longest_step(net, far), local_steps=3)
@@ -122,7 +127,7 @@ def test_steps_and_shares_too_small_for_float64_certify_nothing(step, shares):
 
 
 def recomputed(start, turn, radius):
-    """The rate, nu and the last hypothesis's left side of docs/proofs/smooth_networks.md, in 60 digits."""
+    """Returns the rate, nu and the left side of the last hypothesis of docs/proofs/smooth_networks.md, in 60 digits."""
     with mpmath.workdps(60):
         m = mpmath.mpf
         tau, eta, k, phi, gamma, zeta = (
@@ -235,7 +240,10 @@ def test_what_steps_of_a_client_do_is_enclosed(seed, steps, part):
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**31), st.integers(2, 6), st.floats(0.05, 1.0))
 def test_a_clients_steps_keep_to_the_lemma(seed, steps, part):
-    """|theta^K - theta - J' Q r| <= w v^2 and |theta^k - theta| <= zeta v, with L_J from sampled Hessians' bound."""
+    """A client's steps satisfy the lemma, |theta^K - theta - J' Q r| <= w v^2 and |theta^k - theta| <= zeta v.
+
+    L_J is taken from sampled Hessians.
+    """
     net = module(seed % 7, activation=nn.Tanh, width=6)
     problem = near(net, 3, 10.0 ** -(1 + seed % 3), seed)
     layers = layers_of(net, None)

@@ -1,4 +1,4 @@
-"""Operations on vectors contain the results of all vectors within the lengths of their errors."""
+"""Tests of `Rows`, vectors with error bounds: a result contains the results of all vectors within the bounds."""
 
 import numpy as np
 import pytest
@@ -13,13 +13,13 @@ TANH = SMOOTH["tanh"]
 
 
 def drawn(rng, n, m):
-    """Vectors with errors of drawn lengths; each entry's bound is the whole length."""
+    """Returns random vectors with errors of random lengths; the bound of each entry is the whole length."""
     off = rng.uniform(0.01, 0.3, n)
     return Rows(Estimate(rng.standard_normal((n, m)), np.repeat(off[:, None], m, axis=1)), off)
 
 
 def within(rows, directions):
-    """Vectors that are off by the length of the error in these directions."""
+    """Returns vectors whose errors have the full length and these directions."""
     return rows.value + rows.off[:, None] * directions / np.linalg.norm(directions, axis=1, keepdims=True)
 
 
@@ -50,8 +50,9 @@ def test_results_contain_those_of_vectors_that_are_off_in_the_worst_direction(se
             assert (np.abs(of - products.value) <= products.error).all()
     assert (np.linalg.norm(u, axis=1) <= a.lengths).all()
     nearest = within(a, a.value)
-    np.testing.assert_allclose(np.linalg.norm(nearest, axis=1), a.lengths, rtol=1e-8)  # the bound on lengths is reached
-    for i, row in enumerate(matrix):  # the bounds on sums are reached too, by entries and by lengths
+    # The bound on lengths is attained.
+    np.testing.assert_allclose(np.linalg.norm(nearest, axis=1), a.lengths, rtol=1e-8)
+    for i, row in enumerate(matrix):  # The bounds on sums are attained too, by entries and by lengths.
         off = 0.7 * (within(a, np.repeat(row[None], n, axis=0)) - a.value) @ row
         np.testing.assert_allclose(off, through.entries.error[:, i], rtol=1e-6)
     most = 0.7 * np.linalg.norm((within(a, top) - a.value) @ matrix.T, axis=1)

@@ -1,4 +1,7 @@
-"""The certificate's inequalities against their formulas in mpmath and against mutants, and their tightness."""
+"""Tests of the certificate's inequalities for a window, a part of training in which every sample is used.
+
+They are compared with their formulas in mpmath and with mutants, and are shown to be tight.
+"""
 
 import re
 from dataclasses import replace
@@ -12,12 +15,14 @@ from ntkfl.smooth_networks.window import Failed, Start, Window, inequalities, la
 
 START = Start(least_root=0.3, largest=9.0, entries=11.0, gradients=7.0, curvature=None)
 GIVEN = {"separate": 7.0, "together": 3.0, "residual": 8e-4, "step": 0.1, "visits": 2.0, "radius": 0.012}
-LESS = {False: GIVEN, True: GIVEN | {"residual": 4e-4}}  # targets that are intervals need a smaller residual
+LESS = {False: GIVEN, True: GIVEN | {"residual": 4e-4}}  # Targets that are intervals need a smaller residual.
 
 
 def recomputed(start, separate, together, residual, step, visits, radius):
-    """The formulas of docs/proofs/smooth_networks.md in 60 digits: d, R, the radius of the ball, alpha, beta; None
-    if a condition fails."""
+    """Returns d, R, the radius of the ball, alpha and beta of docs/proofs/smooth_networks.md, in 60 digits.
+
+    Returns None if a condition fails.
+    """
     with mpmath.workdps(60):
         m = mpmath.mpf
         s = m(start.least_root) - m(together) * m(radius)
@@ -29,7 +34,7 @@ def recomputed(start, separate, together, residual, step, visits, radius):
         c = m(visits) * m(step) * m(separate) ** 2 / (2 * eps)
         if 4 * c * d**2 >= 1:
             return None
-        square = (1 - mpmath.sqrt(1 - 4 * c * d**2)) / (2 * c)  # E^2, the smaller root of E^2 = d^2 + c E^4
+        square = (1 - mpmath.sqrt(1 - 4 * c * d**2)) / (2 * c)  # E^2 is the smaller root of E^2 = d^2 + c E^4.
         farthest = mpmath.sqrt(square)
         alpha, beta = eps * s**2 / (2 * kappa**2), c / m(step) * square**2 / d**2
         if alpha <= beta:
@@ -41,7 +46,7 @@ def recomputed(start, separate, together, residual, step, visits, radius):
             )
             if slack <= 0 or x >= 1 or (1 - x) ** 2 <= 4 * c * d**2:
                 return None
-            # the smaller root of X^2 = d^2 + x X^2 + c X^4
+            # This is the smaller root of X^2 = d^2 + x X^2 + c X^4.
             most = mpmath.sqrt((1 - x - mpmath.sqrt((1 - x) ** 2 - 4 * c * d**2)) / (2 * c))
             ball = max(2 * d + most, d + most / mpmath.sqrt(slack) + farthest)
             return [float(number) for number in (d, d + most, ball, alpha, beta)]
@@ -96,7 +101,7 @@ def test_an_example_holds(intervals):
 
 @pytest.mark.parametrize("intervals", [False, True])
 def test_each_number_that_grows_makes_the_claim_weaker(intervals):
-    """Every input matters: a formula that lacks an input would not change with that input."""
+    """Every input matters: if the formula lacked an input, the claim would not change with that input."""
     given = replace(START, intervals=intervals)
     window = inequalities(given, **LESS[intervals])
     assert isinstance(window, Window)
@@ -126,7 +131,10 @@ def test_what_fails_is_said(changed, why):
 
 
 def curved(bend):
-    """Two parameters, f = t_0 + bend t_1^2 / 2 - bend t_0^2 / 2 about (0, 0): |Hessian| = bend everywhere."""
+    """Returns the function f = t_0 + bend t_1^2 / 2 - bend t_0^2 / 2 of two parameters, and its gradient.
+
+    The norm of its Hessian is `bend` everywhere. The curve of fits goes through (0, 0).
+    """
 
     def f(t):
         return t[0] + bend * (t[1] ** 2 - t[0] ** 2) / 2
@@ -139,7 +147,10 @@ def curved(bend):
 
 @given(st.floats(0.1, 3), st.floats(1e-3, 0.2), st.floats(0.05, 1.9), st.floats(0, 2 * np.pi), st.booleans())
 def test_one_step_keeps_to_the_lemma(bend, size, step, angle, late):
-    """|e+|^2 <= |e|^2 - (eps/2) eta r^2 + eta L^2 |e|^4 / (2 eps), with y = 0 and the fit (0, 0)."""
+    """One step satisfies the lemma for y = 0 and the fit (0, 0).
+
+    It says that |e+|^2 <= |e|^2 - (eps/2) eta r^2 + eta L^2 |e|^4 / (2 eps).
+    """
     f, gradient = curved(bend)
     t = size * np.array([np.cos(angle), np.sin(angle)])
     g = gradient(t)
@@ -153,9 +164,9 @@ def test_one_step_keeps_to_the_lemma(bend, size, step, angle, late):
 
 
 def test_the_lemma_needs_its_last_term():
-    """Near the curve of fits no residual makes up for a step's increase of the distance to a fit."""
+    """Near the curve of fits a step may increase the distance to a fit, and the residual does not make up for it."""
     f, gradient = curved(1.0)
-    t = np.array([-0.05, 0.3])  # r > 0 and the gradient points away from (0, 0)
+    t = np.array([-0.05, 0.3])  # Here r > 0, and the gradient points away from (0, 0).
     after = t - 0.5 * f(t) * gradient(t)
     assert after @ after > t @ t
 
@@ -171,7 +182,7 @@ def test_the_largest_residual_from_a_known_one_on_is_that_of_the_whole_search(li
     whole = largest_residual(fine, 1.0)
     assert limit / 1.011 <= whole <= limit
     asked.clear()
-    # a residual of another norm replaces the best one so far
+    # A known residual, from another condition, takes the place of the best one so far.
     known = largest_residual(lambda residual: residual <= least, 1.0)
     further = largest_residual(fine, 1.0, known)
     assert further == (whole if known <= limit else 0.0)
