@@ -1,10 +1,11 @@
-"""Data sets as Problems: scikit-learn's digits, wine and breast_cancer, Fashion-MNIST, a sphere, a user's own file.
+"""Data sets as `Problem` objects: scikit-learn's digits, wine and breast_cancer, Fashion-MNIST, a sphere, or a user's
+own file.
 
-Both image sets are centred and normalised in the same way. With center=True the mean image of the full data set is
-subtracted, over all classes, training and test images, so that the map does not depend on the draw. Then every row is
-divided by its norm. An image that occurs twice is drawn once and an image without a direction (equal to the mean, or
-blank) never: parallel or zero rows would make the smallest eigenvalue of the Gram matrix zero. Draws are nested: the 20
-samples of n = 20 are the first 20 of the samples of n = 50 at the same seed.
+Both image sets are centred and normalised in the same way. With center=True the mean image of the full data set (all
+classes, training and test images) is subtracted, so that this map does not depend on the draw. Then every row is
+divided by its norm. An image that occurs twice is drawn at most once. An image without a direction (equal to the mean,
+or blank) is never drawn. The reason is that parallel or zero rows would make the smallest eigenvalue of the Gram matrix
+zero. Draws are nested: the 20 samples of n = 20 are the first 20 of the 50 samples of n = 50 with the same seed.
 """
 
 import inspect
@@ -38,14 +39,14 @@ def digits(
     partition: str = "iid",
     test: int = 0,
 ) -> Problem:
-    """The 1797 images of 8 x 8 pixels that ship with scikit-learn (d = 64), as unit rows.
+    """The 1797 images of 8 x 8 pixels that come with scikit-learn (d = 64), as rows of norm 1.
 
     Args:
         n: number of training images, drawn without replacement.
         seed: the seed of the draw and of the partition; default 0.
-        target: "sign": y = +1 for classes 5-9, -1 for 0-4. A pair of classes such as (3, 8) or "3,8": only these, y =
-            -1 for the first and +1 for the second. "one-hot": y of shape (n, 10); default sign.
-        center: subtract the mean of all 1797 images, before normalising.
+        target: "sign": y = +1 for classes 5-9, -1 for 0-4. A pair of classes such as (3, 8) or "3,8": only images of
+            these two, with y = -1 for the first and +1 for the second. "one-hot": y of shape (n, 10); default sign.
+        center: whether the mean of all 1797 images is subtracted before rows are normalised.
         clients: number of clients N, default 4.
         partition: how samples are split, as in `ntkfl.partition.assign_owners`; default "iid".
         test: number of further images, disjoint from the training images, as x_test and y_test; default 0.
@@ -71,10 +72,12 @@ def fashion_mnist(
     test: int = 0,
     path: str | os.PathLike | None = None,
 ) -> Problem:
-    """Fashion-MNIST, its 60,000 training and 10,000 test images of 28 x 28 pixels in one pool (d = 784), as unit rows.
+    """Images of Fashion-MNIST, of 28 x 28 pixels (d = 784), as rows of norm 1.
+
+    They are drawn from one pool of its 60,000 training and 10,000 test images.
 
     Args:
-        n: training samples, default 50, of 70,000 images.
+        n: number of training samples, drawn from 70,000 images; default 50.
         seed: the seed of the draw and the split; default 0.
         target: how labels are made, as in `digits`; default sign.
         center: as in `digits`.
@@ -101,11 +104,11 @@ def fashion_mnist(
 def sphere(
     n: int = 8, d: int = 8, seed: int = 0, labels: str = "sign", clients: int = 2, partition: str = "iid"
 ) -> Problem:
-    """Rows uniform on the unit sphere of R^d.
+    """Samples drawn uniformly from the unit sphere of R^d.
 
     Args:
-        n: samples, default 8.
-        d: features, default 8.
+        n: number of samples, default 8.
+        d: number of features, default 8.
         seed: the seed of the draw and of the partition; default 0.
         labels: "sign": y = +-1 with equal chance; "uniform": y uniform in (-1, 1); "linear": y = x_1 / 2; default sign.
         clients: number of clients N, default 2.
@@ -145,28 +148,28 @@ def load(
     seed: int = 0,
     duplicates: Duplicates = "keep",
 ) -> Problem:
-    """A user's own data.
+    """Load a user's own data from a file.
 
     Args:
         path: a .npz file with arrays x (n, d), y (n,) or (n, C), where (n, 1) counts as (n,), and optionally owner
             (n,), x_test, y_test. Or a .csv or .csv.gz file whose first line names its columns: y, optionally owner, and
-            the features. Other usual names of labels and owners are known, such as label and client. Labels may be
-            names of classes, which become -1 and 1, or 0, 1, 2, ..., in alphabetical order; owners may be numbers from
-            0, or names. The log of `ntkfl.data.user_files`, at the level INFO, says which column or array was read as
-            labels, owners or features.
+            the features. Other usual names of the columns for labels and owners are recognised, such as label and
+            client. Labels may be names of classes, which become -1 and 1, or 0, 1, 2, ..., in alphabetical order;
+            owners may be numbers from 0, or names. The log of `ntkfl.data.user_files`, at the level INFO, says which
+            column or array was read as labels, owners or features.
         unit: divide every row by its norm.
-        clients: number of clients N; default: the number of the file's owners, otherwise 4, or one a sample where there
-            are fewer.
-        partition: how samples are split, as in `ntkfl.partition.assign_owners`; default: "given" where the file has
-            owners, else "iid".
+        clients: number of clients N. Default: the number of owners in the file; if the file has none, 4, or the number
+            of samples if that is smaller.
+        partition: how samples are split, as in `ntkfl.partition.assign_owners`; default: "given" if the file has
+            owners, otherwise "iid".
         seed: the seed of the split, default 0.
-        duplicates: what to do with equal rows, after `unit`: "keep" all, "drop" all but the first, or "merge" them: the
-            first stays, with the mean of their labels. A warning says which rows are left out; default keep.
+        duplicates: what to do with equal rows, after `unit`: "keep" keeps all, "drop" keeps only the first, and "merge"
+            keeps the first with the mean of their labels. A warning says which rows are left out. Default: keep.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: another suffix; contents that are not as described (with line and column, or the array); pickled
-            objects, which are never loaded; rows of zeros with `unit`; equal rows with different labels with
+        ValueError: another suffix; contents that are not as described (the message has line and column, or the array);
+            pickled objects, which are never loaded; rows of zeros with `unit`; equal rows with different labels with
             `duplicates` "drop".
     """
     path = Path(path)
@@ -213,14 +216,14 @@ def named(
     unit: bool = False,
     duplicates: Duplicates | None = None,
 ) -> Problem:
-    """The data behind a name on the command line: a name of BUILT_IN, or a .npz or .csv file.
+    """The data for a name as on the command line: a name of BUILT_IN, or the path of a .npz or .csv file.
 
     Args:
         spec: the name or the path.
-        n: samples; None: the data set's default.
+        n: number of samples; None for the data set's default.
         seed: the seed of the draw and the split; default 0.
         target: how labels are made, as in `digits`; None: the data set's default.
-        test: test samples; None: the data set's default.
+        test: number of test samples; None for the data set's default.
         clients: number of clients; None: the data set's default.
         partition: how samples are split; None: the data set's default.
         unit: divide every row by its norm; the built-in data have unit rows anyway.
@@ -228,7 +231,7 @@ def named(
 
     Raises:
         FileNotFoundError: a file that does not exist.
-        ValueError: an unknown name (with the nearest one), or an option that these data do not have.
+        ValueError: an unknown name (the message has the nearest known one), or an option that these data do not have.
 
     Example:
         >>> from ntkfl.data import named
@@ -253,7 +256,7 @@ def named(
 
 
 def idx_pair(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, h, w) and classes (n,), as bytes, of the part "train" or "t10k" of a folder of Fashion-MNIST.
+    """Read the part "train" or "t10k" of a folder of Fashion-MNIST: images (n, h, w) and classes (n,), as bytes.
 
     Args:
         folder: the folder of Fashion-MNIST's files.

@@ -13,12 +13,13 @@ Duplicates = Literal["keep", "drop", "merge"]
 
 
 def without_duplicates(problem: Problem, duplicates: Duplicates = "drop") -> Problem:
-    """The problem with only the first of each set of equal rows, with its client; a warning names the other rows.
+    """The problem with only the first of each set of equal rows, which keeps its client; a warning names the other
+    rows.
 
     Args:
         problem: the problem; its x_test stays.
-        duplicates: "drop": labels of equal rows must be equal. "merge": the row that stays has the mean of their
-            labels. "keep": all rows stay; default drop.
+        duplicates: "drop": labels of equal rows must be equal. "merge": the row that stays gets the mean of the labels
+            of its set. "keep": all rows stay. Default: drop.
 
     Raises:
         ParallelRows: "drop", and the labels of equal rows differ.

@@ -10,7 +10,7 @@ from ntkfl.partition import assign_owners, generator
 from ntkfl.problem import Problem
 
 CLASSES = 10
-INPUTS, LABELS = 1, 2  # streams of the seed; the partition has stream 0
+INPUTS, LABELS = 1, 2  # random streams of the seed; the partition uses stream 0
 
 Target = str | tuple[int, int]
 
@@ -20,7 +20,7 @@ class ImageDraw:
     """What to draw from a pool of images: the arguments of `ntkfl.data.digits`, which describes them.
 
     Raises:
-        ValueError: n not a positive integer, or test a negative one.
+        ValueError: n is not a positive integer, or test is not an integer of at least 0.
     """
 
     n: int = 50
@@ -36,7 +36,7 @@ class ImageDraw:
         require_size("test", self.test, least=0)
 
     def problem(self, source: str, images: np.ndarray, classes: np.ndarray) -> Problem:
-        """The drawn images as unit rows; their pixel scale cancels in the normalisation.
+        """The drawn images as rows of norm 1, so that the scale of their pixels does not matter.
 
         `images` is the whole pool, (N, d), of any real type; `classes` are integers 0..9.
 
@@ -61,7 +61,9 @@ class ImageDraw:
 
 
 def describe(options: dict[str, tuple], always: tuple[str, ...] = ()) -> str:
-    """(name=value, ...) for the options (value, default) that differ from their default or are in `always`."""
+    """The text "(name=value, ...)" for those options (value, default) that differ from their default or are in
+    `always`.
+    """
     shown = {name: value for name, (value, default) in options.items() if value != default or name in always}
     return f"({', '.join(f'{name}={value!r}' for name, value in shown.items())})" if shown else ""
 
@@ -85,7 +87,7 @@ def _labelled(target: Target, classes: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _distinct(images: np.ndarray, mean: np.ndarray, order: np.ndarray, count: int) -> list[int]:
-    """The first `count` of `order` whose image differs from the mean and from the images before it."""
+    """The first `count` indices of `order` whose image differs from the mean and from the images before it."""
     seen: set[bytes] = set()
     chosen: list[int] = []
     for i in order:

@@ -1,5 +1,6 @@
-"""The tables that lie in scikit-learn's folder, read without importing scikit-learn, which takes two seconds of
-processor."""
+"""Tables in the folder of scikit-learn, read without importing scikit-learn, since the import takes two seconds of
+processor time.
+"""
 
 from functools import cache
 from importlib.util import find_spec
@@ -7,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-HEADERS = {"digits.csv.gz": 0, "wine_data.csv": 1, "breast_cancer.csv": 1}  # lines above the numbers, by file
+# number of lines above the numbers in each file
+HEADERS = {"digits.csv.gz": 0, "wine_data.csv": 1, "breast_cancer.csv": 1}
 
 
 @cache

@@ -1,8 +1,8 @@
-"""Arrays from a user's .npz, .csv or idx file, and the tables that ship with scikit-learn.
+"""Arrays from a user's .npz, .csv or idx file, and the tables that come with scikit-learn.
 
-Nothing is ever unpickled, and every error names its place in the file. The idx format is that of the MNIST family: a
-magic number, the sizes as big-endian 32-bit integers, then unsigned bytes. The tables wine and breast_cancer become
-unit rows with two labels.
+Nothing is ever unpickled, and the message of every error has the place in the file. The idx format is that of the MNIST
+family: a magic number, the sizes as big-endian 32-bit integers, then unsigned bytes. The rows of the tables wine and
+breast_cancer are divided by their norms and get two labels.
 """
 
 import csv
@@ -31,7 +31,7 @@ from ntkfl.messages import number_of, require_size
 from ntkfl.partition import assign_owners, generator
 from ntkfl.problem import Problem
 
-UNSIGNED_BYTE = 0x08  # the element type unsigned byte, the only one that the MNIST family uses
+UNSIGNED_BYTE = 0x08  # the code of the element type unsigned byte, the only type in the MNIST family
 
 
 def read_idx(path: Path, dimensions: int) -> UInt8[np.ndarray, "..."]:
@@ -66,15 +66,18 @@ def read_idx(path: Path, dimensions: int) -> UInt8[np.ndarray, "..."]:
 
 @contextmanager
 def npz_archive(path: Path, example: str) -> Iterator[np.lib.npyio.NpzFile]:
-    """The open archive. `example`: arguments of numpy.savez that write a right archive, for the message.
+    """The open archive.
+
+    `example` has arguments of numpy.savez that write a correct archive; it is shown in the error message.
 
     Raises:
         OSError: no such file. ValueError: the file is no archive.
     """
-    with path.open("rb") as file:  # opened here because numpy leaves the file open when the archive is damaged
+    with path.open("rb") as file:  # opened here because numpy does not close the file if the archive is damaged
         try:
             archive = np.load(file, allow_pickle=False)
-        except (ValueError, EOFError, zipfile.BadZipFile):  # whatever the file is, numpy's own message is about pickles
+        # numpy's own message would be about pickles, whatever the file is
+        except (ValueError, EOFError, zipfile.BadZipFile):
             archive = None
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError(f"{path} is not a .npz archive; write one with numpy.savez(file, {example})")
@@ -113,7 +116,9 @@ def wine(n: int | None = None, seed: int = 0, clients: int = 4, partition: str =
 
 
 def breast_cancer(n: int | None = None, seed: int = 0, clients: int = 4, partition: str = "iid") -> Problem:
-    """The 569 tumours, 30 measurements each, scaled as those of wine; y = +1 for malignant ones, -1 for benign ones."""
+    """The 569 tumours with 30 measurements each, which are scaled as those of `wine`; y = +1 for malignant tumours, -1
+    for benign ones.
+    """
     return _drawn("breast_cancer", n, seed, clients, partition)
 
 
@@ -141,21 +146,23 @@ def _drawn(name: str, n: int | None, seed: int, clients: int, partition: str) ->
     return Problem(x[rows], y[rows], owner, name=name + describe(options, always=("n", "seed")))
 
 
-# pandas reads these as missing values; "Nan", written like a name, is a name
+# pandas reads these words as missing values; "Nan", which is written like a name, counts as a name
 MISSING = frozenset(("", *"#N/A #NA -NaN -nan <NA> N/A NA NULL NaN None n/a nan null".split()))
 YES_OR_NO = frozenset(["yes", "no", "y", "n", "true", "false", "t", "f"])
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 INTEGER = re.compile(r"[+-]?\d+")
 SAID = 10  # the largest number of class names that a note lists
 
-Where = Callable[[int], str]  # the place in the file of the word with this number, for messages
+Where = Callable[[int], str]  # a function that returns the place in the file of the word with this number, for messages
 
 
 def labels_of(words: Sequence[str], where: Where) -> tuple[np.ndarray, str]:
-    """Labels (n,), and a sentence about names of classes: in alphabetical order they become -1 and 1, or 0, 1, 2, ...
+    """The labels (n,), and a sentence for the user if they were names of classes.
+
+    Names in alphabetical order become -1 and 1, or 0, 1, 2, ... if there are more than two.
 
     Raises:
-        ValueError: numbers beside words, missing names, all names different, or only one name; the message has the
+        ValueError: numbers mixed with words, missing names, all names different, or only one name; the message has the
             place.
     """
     if not _are_names(words, where, is_class):
@@ -177,7 +184,7 @@ def owners_of(words: Sequence[str], where: Where) -> np.ndarray:
     """The client of each sample, (n,): a number from 0, or a name; names are numbered in the order in which they occur.
 
     Raises:
-        ValueError: numbers beside words, missing owners, or owners that are yes and no; the message has the place.
+        ValueError: numbers mixed with words, missing owners, or owners that are yes and no; the message has the place.
     """
     if _are_names(words, where, _is_client):
         numbers = {name: client for client, name in enumerate(dict.fromkeys(words))}
@@ -191,7 +198,7 @@ def owners_of(words: Sequence[str], where: Where) -> np.ndarray:
 
 
 def number(word: str, where: str) -> float:
-    """A finite number.
+    """The finite number that a word stands for.
 
     Raises:
         ValueError: the word is no finite number, or a whole number that no float64 equals; the message has the place.
@@ -206,7 +213,7 @@ def number(word: str, where: str) -> float:
 
 
 def _finite(word: str, where: str) -> float:
-    value = _value(word) if "_" not in word else math.nan  # Python alone reads 1_000 as a number
+    value = _value(word) if "_" not in word else math.nan  # unlike other programs, Python reads 1_000 as a number
     if not math.isfinite(value):
         raise ValueError(f"{where}: {word!r} is not a finite number{_instead(word)}")
     return value
@@ -230,7 +237,7 @@ def _are_names(words: Sequence[str], where: Where, is_name: Callable[[str], bool
     """Whether all words are names.
 
     Raises:
-        ValueError: names beside missing values.
+        ValueError: names mixed with missing values.
     """
     named = [is_name(word) for word in words]
     if not any(named):
@@ -271,10 +278,11 @@ INDICES = ("index", "id", "idx", "row", "row_id", "level_0")
 
 
 def taken(names: tuple[str, ...], columns: Sequence[str], where: str) -> str | None:
-    """The file's name that is one of `names`, in upper or lower case; an exact match of the first name wins.
+    """The column or array of the file whose name is one of `names`, in upper or lower case; an exact match of the first
+    name has priority.
 
     Raises:
-        ValueError: several of the file's names are among `names`.
+        ValueError: several names of the file are among `names`.
     """
     if names[0] in columns:
         return names[0]
@@ -307,7 +315,8 @@ def listed(names: Sequence[str]) -> str:
 
 
 DELIMITERS = ",;\t"
-UNNAMED = re.compile(r"Unnamed: [\d.]+")  # pandas' name for a column without a name, such as an index that it wrote
+# pandas gives this name to a column without a name, such as an index that it wrote
+UNNAMED = re.compile(r"Unnamed: [\d.]+")
 WHOLE = re.compile(r"\d+")
 NUMBER = re.compile(r"[-+]?[.\d][-+.\deE]*")
 
@@ -328,7 +337,7 @@ def read_csv(path: Path) -> tuple[dict[str, np.ndarray], str]:
         raise ValueError(f"{path} is empty; its first line must name the columns, one of them y")
     line, cells = rows.pop(0)
     header = [cell.strip() for cell in cells]
-    header[0] = header[0].removeprefix("#").strip()  # numpy.savetxt writes # before a header
+    header[0] = header[0].removeprefix("#").strip()  # numpy.savetxt writes # before the header
     if not rows:
         raise ValueError(f"{path} has a header and no rows; every line after the header is a sample")
     for at, row in rows:
@@ -361,7 +370,7 @@ def read_csv(path: Path) -> tuple[dict[str, np.ndarray], str]:
 
 
 def csv_rows(path: Path) -> list[Row]:
-    """The rows that are not blank, with their lines from 1; the first is the header."""
+    """The rows that are not blank, with their line numbers counted from 1; the first row is the header."""
     try:
         with (
             gzip.open(path, "rt", newline="", encoding="utf-8-sig")
@@ -397,12 +406,12 @@ def _is_gz(path: Path) -> bool:
 
 
 def _delimiter(line: str) -> str:
-    """Comma, semicolon or tab: the separator that cuts the header into most cells."""
+    """The separator (comma, semicolon or tab) that splits the header into the largest number of cells."""
 
     def cells(mark: str) -> int:
         try:
             return sum(len(row) for row in csv.reader([line], delimiter=mark))
-        except csv.Error:  # with a wrong separator a long header is one cell beyond csv's limit
+        except csv.Error:  # with a wrong separator a long header is one cell that exceeds the limit of the module csv
             return 0
 
     return max(DELIMITERS, key=cells)
@@ -425,7 +434,9 @@ def _numbers_rows(j: int, name: str, cells: Sequence[str]) -> bool:
 
 
 def _header(where: str, header: list[str], numbering: Sequence[int]) -> list[str]:
-    """The names of the columns: none is missing or repeated, and they are not the numbers of a first sample."""
+    """The names of the columns, after checks that none is missing or repeated and that they are not the numbers of a
+    first sample.
+    """
     if all(NUMBER.fullmatch(name) for name in header):
         names = [f"x{j}" for j in range(min(len(header) - 1, 3))] + ["..."] * (len(header) > 4) + ["y"]
         raise ValueError(
@@ -470,22 +481,22 @@ def _feature(column: Sequence[str], k: int, where: str) -> float:
 SUFFIXES = (".npz", ".csv", ".csv.gz")
 MOST_NAMED = 8  # the largest number of columns that a message names
 ROLES = {"x": FEATURES, "y": LABELS, "owner": OWNERS, "x_test": ("x_test",), "y_test": ("y_test",)}
-# names the columns or arrays that were taken as x, y and owner; the command line prints these messages
+# logs which columns or arrays were taken as x, y and owner; the command line prints these messages
 NOTES = logging.getLogger(__name__)
 
 
 def is_data_file(spec: str) -> bool:
-    """Whether this is the path of a file of rows."""
+    """Whether the path has the suffix of a file of samples."""
     return spec.lower().endswith(SUFFIXES)
 
 
 def is_csv(spec: str) -> bool:
-    """Whether the samples of this file have lines."""
+    """Whether this file is a .csv file, in which each sample has a line."""
     return is_data_file(spec) and not spec.lower().endswith(".npz")
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays x and y, and where present owner, x_test and y_test, of a .npz, .csv or .csv.gz file.
+    """The arrays x and y of a .npz, .csv or .csv.gz file, and owner, x_test and y_test if the file has them.
 
     Raises:
         FileNotFoundError: no such file.
@@ -523,7 +534,7 @@ def require_file(path: Path) -> None:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file; computed once as long as the file is unchanged."""
+    """The SHA-256 of a file, which is cached as long as the file is unchanged."""
     status = path.stat()
     return _digest_of(str(path.resolve()), status.st_mtime_ns, status.st_size)
 
@@ -535,12 +546,12 @@ def _digest_of(path: str, *stamp: int) -> str:
 
 
 def csv_lines(path: Path) -> list[int]:
-    """The line, from 1, in which each sample of a .csv file ends."""
+    """The line, counted from 1, in which each sample of a .csv file ends."""
     return [line for line, _ in csv_rows(path)[1:]]
 
 
 def _read_npz(path: Path) -> tuple[dict[str, np.ndarray], str]:
-    """The arrays, and a sentence that names their source in the archive."""
+    """The arrays, and a sentence that says from which arrays of the archive they come."""
     with npz_archive(path, "x=..., y=...") as archive:
         names = {role: taken(known, archive.files, str(path)) for role, known in ROLES.items()}
         missing = [role for role in ("x", "y") if names[role] is None]

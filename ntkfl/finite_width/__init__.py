@@ -1,4 +1,8 @@
-"""Corrections of the limit at finite width: neurons near kinks, the order m^(-1/2) of the outputs, held neurons."""
+"""Corrections of the infinite-width limit at finite width m.
+
+They are the terms of order m^(-1/2) in the outputs, the number of neurons near the kinks of their activations, and
+neurons that training holds at kinks.
+"""
 
 from typing import TYPE_CHECKING
 

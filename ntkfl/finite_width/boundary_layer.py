@@ -1,24 +1,25 @@
 """The order m^(-1/2) by which the outputs of a finite network differ from those of the infinite-width limit.
 
-The order has two parts: the initial Gram matrix H(0) is not H_inf (random, mean zero), and neurons at the kinks change
-their pattern (deterministic to this order). Both parts are for the same first residual at every width. A network with
-another y(0) adds a third part, M^t (y_m(0) - y_inf(0)).
+The difference has two parts of this order. The initial Gram matrix H(0) is not H_inf; this part is random with mean
+zero. And neurons at the kinks change their activation pattern; this part is deterministic to this order. Both parts
+assume the same initial residual at every width. A network with another y(0) adds a third part, M^t (y_m(0) - y_inf(0)).
 
-The second part has its boundary layer: only neurons within O(m^(-1/2)) of a sample's kink change their pattern.
+The second part comes from a boundary layer, since only neurons within O(m^(-1/2)) of a sample's kink w.x_i = 0 change
+their pattern.
 
-Training moves a neuron by O(m^(-1/2)), so to leading order a neuron changes its pattern on one sample at most. For that
-sample i the scaled pre-activation z = sqrt(m) w.x_i follows a scalar recursion: the residuals are those of the
+Training moves a neuron by O(m^(-1/2)), so to leading order a neuron changes its pattern on at most one sample. For that
+sample i the scaled pre-activation z = sqrt(m) w.x_i follows a scalar recursion. In it the residuals are those of the
 infinite-width limit, the patterns on the other samples are the initial ones, and only 1{z >= 0} changes. The initial z
-is uniform near 0, with the density of sqrt(m) w.x_i; the other patterns are those of a Gaussian w orthogonal to x_i.
-Averages over z and the patterns are taken by Monte Carlo, stratified in z over exactly the initial values that come
-near the kink.
+is uniform near 0, with the density of sqrt(m) w.x_i. The patterns on the other samples are those of a Gaussian w
+orthogonal to x_i. Averages over z and the patterns are computed by Monte Carlo. The initial z are stratified over
+exactly those values from which z comes near the kink.
 
 Training holds some neurons at kinks. At the kink of x_i the force on z = w_r.x_i is a_r (B + 1{z >= 0} G_ii r_i) /
-sqrt(m), with G = x x^T and B = sum_(j != i) G_ij s_rj r_j, where s_rj is 1 or 0 as neuron r is active on x_j or not.
-Both sides push z to the kink iff psi = -B / (G_ii r_i) is in (0, 1) and a_r r_i < 0; then neuron r slides along the
-kink (Filippov), as if its activation there were psi. The neuron moves by the projection of its other forces on the
-hyperplane of the kink, and adds nothing to f_i: the residual falls by the kernel with these pairs projected out. Where
-a_r r_i > 0 the kink repels.
+sqrt(m), with G = x x^T and B = sum_(j != i) G_ij s_rj r_j, where s_rj is 1 if neuron r is active on x_j, otherwise 0.
+The forces on both sides of the kink push z to the kink iff psi = -B / (G_ii r_i) is in (0, 1) and a_r r_i < 0. Then
+neuron r slides along the kink (Filippov), as if the indicator of its activity there were psi. The neuron moves by the
+projection of its other forces on the hyperplane of the kink, and adds nothing to f_i. So the residual decreases as with
+the kernel from which these pairs are projected out. Where a_r r_i > 0, the forces push z away from the kink.
 """
 
 from collections.abc import Iterator
@@ -39,12 +40,14 @@ from ntkfl.problem import Problem, Setup, Weights
 def pairs_near_kinks(
     problem: Problem, setup: Setup, rounds: ArrayLike, radii: ArrayLike, *, draws: int = 512, starts: int = 32, seed=0
 ) -> Estimate:
-    """Coefficients of m^(1/2) in the number of pairs (r, i) with |w_r(t).x_i| < radius/sqrt(m), at each of the rounds.
+    """Coefficients of m^(1/2) in the number of pairs (r, i) with |w_r(t).x_i| < radius/sqrt(m), for each of the given
+    rounds t.
 
-    The coefficients are those of the infinite-width run that starts from the residual problem.y; errors at 99%. Before
-    training (t = 0) a coefficient is the sum over i of 2 radius / (sqrt(2 pi) sigma |x_i|), by the Gaussian density. A
-    neuron that a sample pushes across the sample's own kink, and that all other samples push back, stays at the kink
-    while the steps fall: so the number of pairs within a fixed multiple of |r(t)|/sqrt(m) need not fall with |r(t)|.
+    The coefficients are those of the infinite-width run that starts from the residual problem.y. The errors are
+    half-widths of 99% confidence intervals. Before training (t = 0) a coefficient is the sum over i of 2 radius /
+    (sqrt(2 pi) sigma |x_i|), by the Gaussian density. A neuron that one sample pushes across this sample's kink, and
+    that all other samples push back, stays at the kink while the steps become smaller. So the number of pairs within a
+    fixed multiple of |r(t)|/sqrt(m) need not decrease with |r(t)|.
 
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used.
 
@@ -71,9 +74,10 @@ def pairs_near_kinks(
 
 @dataclass(frozen=True, eq=False)
 class Sliding:
-    """Pairs (neuron, sample) at their kinks, (q, 2), and the patterns of all other pairs, under a residual.
+    """Pairs (neuron, sample) at their kinks, (q, 2), with the patterns of all other pairs and the residual of the
+    samples.
 
-    The patterns, (m, n), are 1{w_r.x_i >= 0}, and 0 at the pairs; `signs` is a, (m,).
+    The patterns, (m, n), are 1{w_r.x_i >= 0}, but 0 at the pairs; `signs` has the a_r, (m,).
     """
 
     pairs: Int[np.ndarray, "q 2"]
@@ -82,10 +86,12 @@ class Sliding:
     x: Float[np.ndarray, "n d"]
 
     def activations(self, residual: Float[np.ndarray, " n"]) -> Float[np.ndarray, " q"]:
-        """psi of each pair: the activation that keeps all pairs of the neuron at their kinks, (q,).
+        """The number psi of each pair, (q,): the value in place of 1{z >= 0} that keeps all pairs of the neuron at
+        their kinks.
 
         Raises:
-            ValueError: a residual of 0 at a pair, or dependent inputs at a neuron: then psi is not determined.
+            ValueError: a residual of 0 at a pair, or linearly dependent inputs at a neuron, since psi is then not
+                determined.
         """
         samples = self.pairs[:, 1]
         if not residual[samples].all():
@@ -104,7 +110,8 @@ class Sliding:
         return psi
 
     def held(self, residual: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " q"]:
-        """Whether both sides push a pair to its kink: a_r r_i < 0 and psi in (0, 1), (q,).
+        """For each pair, (q,), whether the forces on both sides push it to its kink, that is, whether a_r r_i < 0 and
+        psi is in (0, 1).
 
         The answer is for the given pairs together: if one of several pairs at a neuron is not held, call `held` again
         without that pair.
@@ -113,8 +120,10 @@ class Sliding:
         return (self.signs[self.pairs[:, 0]] * residual[self.pairs[:, 1]] < 0) & (psi > 0) & (psi < 1)
 
     def features(self) -> Float[np.ndarray, "n m d"]:
-        """Gradients of the outputs along the kinks: a_r s_ri P_r x_i / sqrt(m); P_r projects out the samples at whose
-        kinks r is held."""
+        """The gradients of the outputs along the kinks, a_r s_ri P_r x_i / sqrt(m).
+
+        The projection P_r removes the directions of the samples at whose kinks neuron r is held.
+        """
         inputs = np.broadcast_to(self.x, (len(self.signs), *self.x.shape)).copy()
         for neuron in np.unique(self.pairs[:, 0]):
             at = self.x[self.pairs[self.pairs[:, 0] == neuron, 1]]
@@ -129,7 +138,7 @@ class Sliding:
 
 
 def sliding(problem: Problem, weights: Weights, pairs: Int[np.ndarray, "q 2"]) -> Sliding:
-    """A network's `Sliding` with these pairs at their kinks; every other pair stays on its side of the kink.
+    """The `Sliding` of a network with these pairs at their kinks; every other pair stays on its side of its kink.
 
     Raises:
         ValueError: pairs that are not (neuron, sample), or a pair twice.
@@ -146,15 +155,17 @@ def sliding(problem: Problem, weights: Weights, pairs: Int[np.ndarray, "q 2"]) -
     return Sliding(pairs, patterns, weights.signs, problem.x)
 
 
-REPLICATES = 8  # independent repetitions, whose spread gives the error
-MOST_PATTERNS = 48  # the largest number of distinct patterns; of a replicate with more, the first 48 draws are used
+REPLICATES = 8  # number of independent replicates; their spread gives the error
+# the largest number of distinct patterns of a replicate; if there are more, only the first 48 draws are used
+MOST_PATTERNS = 48
 LEVEL = 0.99
 
 
 class Step(NamedTuple):
-    """One step of the scaled pre-activations, (rows, 2, 2, starts): a local step, or the server's from t to t+1.
+    """One step of the scaled pre-activations z, (rows, 2, 2, starts): a local step, or the server's step from round t
+    to t+1.
 
-    `frozen` is the change with the initial pattern. `local_step` is k, and K for the server's step.
+    `frozen` is the change of z if the pattern stays the initial one. `local_step` is k, or K for the server's step.
     """
 
     round: int
@@ -168,15 +179,16 @@ class Step(NamedTuple):
 class KinkLayer:
     """Neurons near the kink of one sample i, in arrays (rows, 2, 2, starts).
 
-    Axes: row (replicate and pattern), sign a = +1, -1, side of the start z < 0, z >= 0, and start.
+    The axes are: row (a replicate and a pattern), sign a = +1 or -1, side of the initial value (z < 0 or z >= 0), and
+        initial value ("start").
     """
 
     sample: int  # i
     patterns: Float[np.ndarray, "rows n"]  # 1{w.x_j >= 0} of the rows, (rows, n), with 1 for j = i
-    replicate: np.ndarray  # the repetition of each row, (rows,)
+    replicate: np.ndarray  # the replicate of each row, (rows,)
     start: np.ndarray  # z(0), (rows, 2, 2, starts)
-    # weight of each start, (rows, 2, 2, 1), so that a sum over all starts of a replicate is m^(-1/2)'s coefficient in
-    # the mean over neurons
+    # weight of each start, (rows, 2, 2, 1), such that the weighted sum over all starts of a replicate is the
+    # coefficient of m^(-1/2) in the mean over neurons
     measure: np.ndarray
     # eta_l sum_j G_ij s_j r_j^{(k)}(t) over samples j other than i: over the samples of i's client (`pull`,
     # (T, K, rows)), and, summed over k, over the samples of all clients (`server_pull`, (T, rows))
@@ -205,9 +217,9 @@ class KinkLayer:
             z = after
 
     def mean(self, values: np.ndarray, patterns: bool = False) -> np.ndarray:
-        """The mean over neurons of a value of each start, times sqrt(m), by replicate, (R,).
+        """The mean over neurons of a value that is given for each start, times sqrt(m), for each replicate, (R,).
 
-        With `patterns`, the mean of the value times 1{w.x_j >= 0}, (R, n); j = i means a factor 1.
+        With `patterns`, the mean of the value times 1{w.x_j >= 0}, (R, n); for j = i this factor is 1.
         """
         rows = (values * self.measure).sum(axis=(1, 2, 3))
         rows = rows[:, None] * self.patterns if patterns else rows
@@ -226,12 +238,14 @@ def kink_layers(
     margin: float = 0.0,
     seed: int = 0,
 ) -> Iterator[KinkLayer]:
-    """The boundary layer of one sample after the other, along the infinite-width run with initial residual problem.y.
+    """The boundary layers of all samples, one after the other, along the infinite-width run with initial residual
+    problem.y.
 
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used. `gram` is the matrix that
-    the residuals follow, by default H_inf; where the readout is trained too, this matrix is larger. `draws` counts
-    weights orthogonal to x_i in each of the 8 replicates; of a replicate with more than 48 different patterns only the
-    first 48 draws are used. Starts are taken up to `margin`, in units of z, beyond those that can cross the kink.
+    the residuals follow, by default H_inf; where the readout is trained too, this matrix is larger. `draws` is the
+    number of random weights orthogonal to x_i in each of the 8 replicates. Of a replicate with more than 48 different
+    patterns only the first 48 draws are used. Starts go up to `margin`, in units of z, beyond those from which z can
+    cross the kink.
 
     Raises:
         ValueError: labels with several outputs, draws or starts below 1, a negative margin.
@@ -301,8 +315,9 @@ def _distinct(patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _reach(pull, server_pull, own, share) -> np.ndarray:
-    """The largest distance from the kink at which a start can cross it by steps with the initial pattern, (rows, 2,
-    2)."""
+    """The largest distance from the kink from which steps with the initial pattern can lead across the kink, (rows, 2,
+    2).
+    """
     reach = np.empty((pull.shape[-1], 2, 2))
     for side in (0, 1):
         local = np.cumsum(pull + side * own[:, :, None], axis=1)  # (T, K, rows), for a = +1
@@ -316,14 +331,17 @@ def _reach(pull, server_pull, own, share) -> np.ndarray:
 
 
 class PatternChange(NamedTuple):
-    """Coefficients of m^(-1/2) after t = 0..T rounds: in the fraction of flipped pairs, and in E[H(t) - H(0)]."""
+    """Coefficients of m^(-1/2) after t = 0..T rounds, in the fraction of pairs whose pattern has flipped, and in E[H(t)
+    - H(0)].
+    """
 
     flips: Estimate  # (T+1,)
     drift: Estimate  # (T+1, n, n)
 
 
 def pattern_change(problem: Problem, setup: Setup, **sampling) -> PatternChange:
-    """The flip coefficient F(t) and the kernel drift B(t); the sampling is that of `kink_layers`, errors at 99%.
+    """The coefficients F(t) of the flipped pairs and B(t) of the kernel's drift; sampled as in `kink_layers`, with
+    errors at 99%.
 
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used.
     """
@@ -358,7 +376,7 @@ def response_derivative(
 
     In the eigenbasis the derivative multiplies by the divided differences f_K[q_i, q_j]. Each is computed as -eta_l^2
     sum_{k<K} of the complete homogeneous polynomial of degree k-1 in 1 - eta_l q_i and 1 - eta_l q_j, so that equal
-    eigenvalues are no special case and close eigenvalues lose no digits.
+    eigenvalues need no special case and close eigenvalues cost no accuracy.
     """
     values, vectors = np.linalg.eigh(block)
     factor = 1 - eta_local * values
@@ -373,7 +391,7 @@ def response_derivative(
 def map_derivative(
     problem: Problem, setup: Setup, gram: Float[np.ndarray, "n n"], change: Float[np.ndarray, "n n"]
 ) -> Float[np.ndarray, "n n"]:
-    """dM = -(eta_g/N)(dH P + H dP): the change of the round map M = I - (eta_g/N) H P with the Gram matrix.
+    """dM = -(eta_g/N)(dH P + H dP), the change of the round map M = I - (eta_g/N) H P if the Gram matrix changes by dH.
 
     Source: fl-ntk/X.10.
     """
@@ -390,9 +408,10 @@ def map_derivative(
 def gram_correction(
     problem: Problem, setup: Setup, change: Float[np.ndarray, "n n"], gram: Float[np.ndarray, "n n"] | None = None
 ) -> Float[np.ndarray, "T n"]:
-    """First order of the outputs y(t), t = 0..T, in a change dH of the Gram matrix (default: of H_inf).
+    """The first-order change of the outputs y(t), t = 0..T, if the Gram matrix (default: H_inf) changes by dH.
 
-    It is -sum_{s<t} M^{t-1-s} dM M^s r with r = y - y(0): the residual moves by the sum, the outputs by minus the sum.
+    It is -sum_{s<t} M^{t-1-s} dM M^s r with r = y - y(0). The residual changes by the sum, and the outputs by minus the
+    sum.
     Source: fl-ntk/X.10.
 
     `problem.y` is the residual r = y - y(0) at the start.
@@ -412,8 +431,8 @@ def gram_correction(
 def drift_correction(problem: Problem, setup: Setup, **sampling) -> Estimate:
     """The coefficient of m^(-1/2) in y_m(t) that the neurons at the kinks cause, (T+1, n); errors at 99%.
 
-    The effect of the neurons on each local and server step reaches later rounds by the infinite-width dynamics. The
-    result does not depend on the draw of the network. Sampling is that of `kink_layers`.
+    The effect of the neurons on each local and server step is propagated to later rounds by the infinite-width
+    dynamics. The result does not depend on the draw of the network. Sampling is that of `kink_layers`.
 
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used.
 
@@ -436,11 +455,12 @@ def drift_correction(problem: Problem, setup: Setup, **sampling) -> Estimate:
 
 
 def _forcing(problem: Problem, setup: Setup, **sampling) -> tuple[np.ndarray, np.ndarray]:
-    """The change of the outputs by the boundary layers in a local step, (R, T, K, n), and in a server step, (R, T, n).
+    """The change of the outputs that the boundary layers cause in each local step, (R, T, K, n), and in each server
+    step, (R, T, n).
 
     A neuron near the kink of sample i changes output i by the difference of relu from its frozen pattern. It changes
-    the other outputs because its gradient has or lacks the part of sample i; for these outputs it keeps its initial
-    pattern.
+    the other outputs because its gradient gains or loses the part of sample i; on the other samples it keeps its
+    initial pattern.
     """
     inner = problem.x @ problem.x.T
     residual = problem.y - algorithm1_limit(problem, setup).trajectory().local_outputs[:, : setup.local_steps]
