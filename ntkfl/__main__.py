@@ -1,4 +1,4 @@
-"""`ntkfl` and `python -m ntkfl`: the command line, which sets its signal handlers before it imports the rest."""
+"""The command line, `ntkfl` or `python -m ntkfl`; it sets its signal handlers before it imports the rest."""
 
 from importlib import import_module
 

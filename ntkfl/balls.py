@@ -1,7 +1,7 @@
 """Ball arithmetic (python-flint): rigorous enclosures of scalars, matrices and symmetric spectra.
 
-A ball is a midpoint and a radius; every operation returns a ball that contains the exact result. Floats are exactly
-representable, so a ball made from one has radius 0.
+A ball is a midpoint and a radius, and every operation returns a ball that contains the exact result. Floats are exactly
+representable, so a ball made from a float has radius 0.
 """
 
 import threading
@@ -16,11 +16,11 @@ from flint import arb, arb_mat
 
 from ntkfl.estimate import Estimate, NotFinite, Rigour
 
-PRECISION = 128  # bits: so many that the rounding of an inequality's right side never decides a comparison
+PRECISION = 128  # number of bits, so large that the rounding of an inequality's right side never decides a comparison
 
 _CHANGING = threading.Lock()
-_asked: dict[int, list[int]] = {}  # the precisions of each thread's open blocks, the innermost last
-_outside: list[int] = []  # flint's precision before the first block, kept while a block is open
+_asked: dict[int, list[int]] = {}  # for each thread, the precisions of its open blocks, the innermost block last
+_outside: list[int] = []  # flint's precision before the first block; it is kept here while a block is open
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def _largest() -> int:
 
 
 def ball(value: float, error: float = 0.0) -> arb:
-    """The ball value ± error of two floats, exactly."""
+    """The ball value ± error of two floats, which is exact."""
     return arb(float(value), float(error)) if error else arb(float(value))
 
 
@@ -66,10 +66,11 @@ def ball_matrix(value: np.ndarray, error: np.ndarray | float = 0.0) -> arb_mat:
 
 
 def enclosure(x: arb | list[arb] | np.ndarray | arb_mat) -> Estimate:
-    """The Estimate (float64, rounded outward) that contains a ball, a list, an array or a matrix of balls.
+    """The Estimate that contains a ball, or a list, an array or a matrix of balls; its numbers are rounded outward to
+    float64.
 
     Raises:
-        ValueError: a ball that is not finite: the formula could not be evaluated on its inputs.
+        ValueError: a ball that is not finite, because the formula could not be evaluated on its inputs.
     """
     balls = np.array(x.tolist() if isinstance(x, arb_mat) else x, object)
     pairs = np.array([_midpoint_and_radius(b) for b in balls.ravel()]).reshape(*balls.shape, 2)
@@ -85,15 +86,15 @@ def _midpoint_and_radius(x: arb) -> tuple[float, float]:
 
 
 def norm_inf(matrix: arb_mat) -> arb:
-    """Largest absolute row sum, an upper bound of the spectral norm of a symmetric matrix."""
+    """The largest absolute row sum, which is an upper bound of the spectral norm of a symmetric matrix."""
     return reduce(arb.max, (sum((abs(b) for b in row), arb(0)).upper() for row in matrix.tolist()))
 
 
 def nonnegative_norm(matrix: arb_mat) -> arb:
-    """Upper bound of the spectral norm of a symmetric entrywise nonnegative matrix, sharp to about 1e-6.
+    """An upper bound of the spectral norm of a symmetric matrix with entries of at least 0, sharp to about 1e-6.
 
-    Collatz-Wielandt: max_i (A v)_i / v_i for any positive v. With s slightly above the norm, v = (s - A)^-1 1 is
-    positive and gives s - 1/v_i, also where the Perron vector of a reducible A has zeros.
+    By Collatz and Wielandt, max_i (A v)_i / v_i is such a bound for any positive v. With s slightly above the norm, v =
+    (s - A)^-1 1 is positive and gives s - 1/v_i. This also holds where the Perron vector of a reducible A has zeros.
     """
     middle = np.array([[float(b) for b in row] for row in matrix.tolist()])
     scale = middle.max()
@@ -111,8 +112,9 @@ def nonnegative_norm(matrix: arb_mat) -> arb:
 def symmetric_eigenvalues(matrix: arb_mat) -> list[arb]:
     """Rigorous enclosures of all eigenvalues of a symmetric matrix of balls, in ascending order.
 
-    With Q the float eigenvectors, Q^T A Q = D + E and Q^T Q = I + F in balls. By Weyl's theorem the eigenvalues of Q^T
-    A Q are within D ± |E|. By Ostrowski's theorem they are the eigenvalues of A times factors within 1 ± |F|.
+    Let Q have the float eigenvectors, and let Q^T A Q = D + E and Q^T Q = I + F in balls. By Weyl's theorem the
+    eigenvalues of Q^T A Q are within D ± |E|. By Ostrowski's theorem they are the eigenvalues of A times factors within
+    1 ± |F|.
 
     Raises:
         ValueError: an entry that is not finite.
@@ -127,7 +129,8 @@ def symmetric_eigenvalues(matrix: arb_mat) -> list[arb]:
     diagonal = [congruent[i, i] for i in range(n)]
     for i in range(n):
         congruent[i, i], gram[i, i] = arb(0), gram[i, i] - 1
-    widest = reduce(arb.max, (b.rad() for b in diagonal))  # with one radius for all, the order is that of the midpoints
+    # with one radius for all, the order of the enclosures is that of the midpoints
+    widest = reduce(arb.max, (b.rad() for b in diagonal))
     weyl, skew = norm_inf(congruent) + widest, norm_inf(gram)
     if not skew < 1:
         raise ValueError("the float eigenvectors are not independent: the entries are beyond the range of float64")

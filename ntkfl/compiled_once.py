@@ -1,5 +1,7 @@
-"""Compiled functions: each is compiled once, however many threads need it at the same time; the user says whether and
-where machine code is kept."""
+"""Compiled functions, each of which is compiled once, however many threads need it at the same time.
+
+The user says whether machine code is kept, and where.
+"""
 
 import os
 from collections.abc import Callable
@@ -11,7 +13,7 @@ R = TypeVar("R")
 
 
 def compiled_once(compile_them: Callable[..., R]) -> Callable[..., R]:
-    """Like `functools.cache`, but one thread compiles while other threads wait for its result."""
+    """Like `functools.cache`, except that one thread compiles while other threads wait for its result."""
     cached, compiling = cache(compile_them), Lock()
 
     @wraps(cached)
@@ -25,10 +27,12 @@ def compiled_once(compile_them: Callable[..., R]) -> Callable[..., R]:
 def machine_code(signature: Any, **options: Any) -> Callable[[Callable], Callable]:
     """`numba.njit` with one signature; the compiled function releases the interpreter's lock.
 
-    Where the environment variable NUMBA_CACHE_DIR names a folder, machine code is kept in it for later processes on the
-    same kind of processor, and compiled again if the source file has changed. Without the variable nothing is written,
-    and no file is unpickled; Numba unpickles the code that it keeps. A function that calls compiled functions must be a
-    function of a module: code of nested functions is kept under names that no later process finds.
+    If the environment variable NUMBA_CACHE_DIR names a folder, machine code is kept there for later processes on the
+    same kind of processor. It is compiled again if the source file has changed. Without the variable nothing is written
+    and no file is unpickled; Numba unpickles the code that it keeps.
+
+    A function that calls compiled functions must be defined in a module and not within another function, because code
+    of nested functions is kept under names that no later process finds.
     """
     from numba import njit
 

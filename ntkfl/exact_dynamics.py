@@ -1,4 +1,4 @@
-"""The kernel regime: the exact dynamics of a federated method for the infinite-width or any other Gram matrix."""
+"""The kernel regime: the exact dynamics of a federated method, for the Gram matrix at infinite width or any other."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import torch
     from distributed import Client
 
-FEW, STEP = 3, 1e-3  # for `on_few_samples`: number of clients, and eta_local times every entry of H
+FEW, STEP = 3, 1e-3  # for `on_few_samples`: the number of clients, and eta_local times every entry of H
 REMEMBERED = 4  # the largest number of regimes that are kept for the rounds of a schedule
 
 __all__ = [
@@ -140,61 +140,66 @@ def kernel_regime(
 ) -> KernelRegime | LinearRegime | ConvexRegime:
     """The exact dynamics of a federated method at infinite width, or in the kernel regime of any other Gram matrix.
 
-    Every method trains on full batches of all clients, each on its sum of squares, as Algorithm 1 does. Warns
-    (UnstableSteps, a UserWarning with the limits) when the steps are beyond the stability limit. Algorithm 1 on another
-    convex `loss` is exact too: a recursion over the rounds takes the place of a matrix, and `bound` bounds the losses
-    without a recursion. The warning is then about steps that this bound does not cover. Every regime has the methods
-    and properties of `KernelRegime`. An attribute that a regime cannot compute raises an AttributeError; the error says
-    why, and which regime has the attribute.
+    Every method trains on full batches of all clients, each client on its sum of squares, as Algorithm 1 does. If the
+    steps are beyond the stability limit, a warning gives the limits (UnstableSteps, a UserWarning).
+
+    Algorithm 1 on another convex `loss` is exact too. A recursion over the rounds then takes the place of a matrix, and
+    `bound` bounds the losses without this recursion. In this case the warning is about steps for which the bound does
+    not hold.
+
+    Every regime has the methods and properties of `KernelRegime`. An attribute that a regime cannot compute raises an
+    AttributeError, which says why, and which regime has the attribute.
 
     Args:
         problem: data; labels may have several outputs.
         setup: eta_local, eta_global, local_steps and rounds are used. eta_local is a step on sums of squares, and
-            eta_global the server_rate of any method that has one (docs/glossary.md#steps).
+            eta_global is the server_rate of any method that has one (docs/glossary.md#steps).
         gram: H, (n, n), such as a finite network's H(0); or a kernel (x, z) -> (n, p), such as `ntkfl.gram.deep`, which
             gives H and the values at other points for predictions. Default: `ntkfl.gram.infinite`. For several outputs
-            that are not independent, H is (n C, n C), sample-major, and the problem is `problem.per_output()`; a kernel
-            then takes the samples themselves, and gives the kernel of one output or of all outputs.
+            that are not independent, H is (n C, n C), sample by sample, and the problem is `problem.per_output()`. A
+            kernel is then called with the samples themselves, and gives the kernel of one output or of all outputs.
         method: the method's name, or a file of yours; default fl-ntk.
-        options: of the method, as in training, with server_rate in place of eta_global; default the method's own.
-        momentum: momentum of the clients' steps, begun anew in each round, as in training; default 0.
-        client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.
-        step_factors: factors on eta_local in the first, second, ... local step; the last factor holds for all later
-            steps; default all 1.
+        options: options of the method, as in training, with server_rate in place of eta_global; default the method's
+            own.
+        momentum: momentum of the clients' steps, which begins anew in each round, as in training; default 0.
+        client_steps: K_c, the number of local steps of each client, (N,), in place of `setup.local_steps`.
+        step_factors: factors of eta_local in the first, second, ... local step. The last factor holds for all later
+            steps. Default: all factors are 1.
         eta_local: eta_local in rounds 0, 1, ...; the last value holds for all later rounds. `rate`, `stable`, the
             limits and the spectrum are then those of these later rounds. Default: the setup's step in every round.
-        eta_global: the server's steps of rounds 0, 1, ..., likewise; default the setup's.
-        local_steps: the numbers of local steps in rounds 0, 1, ..., likewise; not beside client_steps; default the
-            setup's.
+        eta_global: the server's steps in rounds 0, 1, ..., in the same way; default the setup's.
+        local_steps: the numbers of local steps in rounds 0, 1, ..., in the same way; not together with client_steps;
+            default the setup's.
         ima: a moving average (window) of the server's models, which is sent to the clients or only evaluated; None: no
             average.
         loss: "logistic": log(1 + exp(-y f)), labels -1 and +1; "squares": (f - y)^2 / 2; or a `ConvexLoss` of yours;
             default squares, solved in closed form.
-        matrix_free: whether rounds take products with tiles of H, in half the memory of H or less, in place of its
-            eigenvectors: then `rate` and `stable` may be unknown. "auto": tiles only where the eigenvectors do not fit
-            the memory. "float64", "float32": entries of the tiles; True: float64 where they fit. Of a kernel function,
-            H_ij is compared with H_ji for the pairs within every block of 2048 successive samples, and for 64 by 64
-            pairs of each block with the samples before it; all other pairs count as symmetric.
-        memmap: a file that holds the tiles in place of memory. Disk space for it is taken before the work begins. A
-            file of the same samples, kernel and entries is continued after a kill, and only read when it is complete;
-            one row in 256 is computed again, to see that the kernel is the same.
+        matrix_free: whether rounds take products with tiles (square pieces) of H in place of the eigenvectors of H;
+            default False. Tiles take half the memory of H or less, but `rate` and `stable` may then be unknown. "auto":
+            tiles are used only if the eigenvectors do not fit the memory. "float64", "float32": the type of the tiles'
+            entries; True: float64 if such tiles fit, otherwise float32. It is tested whether a kernel function is
+            symmetric. H_ij is compared with H_ji for the pairs within every block of 2048 successive samples, and for
+            64 by 64 pairs of each block with the samples before it. All other pairs count as symmetric.
+        memmap: a file that holds the tiles in place of memory. Disk space for it is taken before the work begins. If
+            the file has tiles of the same samples, kernel and type, it is continued after a kill, and only read when it
+            is complete. One row in 256 is computed again, to see that the kernel is the same.
         cluster: a `distributed.Client` of a Dask cluster, whose workers hold the tiles in place of this process, each
-            some rows; default this process. The numbers are the same to the bit if each worker has as many BLAS threads
-            as this process (Dask's default is 1). Workers that die are replaced by the others.
+            worker some rows; default this process. The numbers are the same to the bit if each worker has as many BLAS
+            threads as this process (Dask's default is 1). Workers that die are replaced by the others.
         device: a device of torch that holds and multiplies the tiles, "cuda", "cuda:1" or "cpu"; default numpy in this
             process. The entries of the tiles, the clients' blocks and the rest of a round are still computed by this
             machine's processors. Numbers change by rounding at most.
 
     Raises:
-        ValueError: client_steps that are not one positive integer a client; step_factors that are not positive; a
-            window on a method whose clients train in turn, or beside a schedule; an empty schedule or one with a value
-            that is no step; a schedule for a method whose memory comes from a simulated round. A Gram matrix of the
-            wrong size, not finite, not symmetric or not positive semi-definite. Symmetry is tested to 1e-12 of its
-            largest entry, and a smaller asymmetry is averaged out; negative eigenvalues are tested to 1e-12 of its
-            norm. An unknown method or option; a method that is not linear in the weights (and why); eta_global beside a
-            server_rate, or for a method without one. An unknown loss, labels that it does not take, a loss together
-            with another method, momentum, steps or window. Labels whose squares vanish or overflow, or rows of x
-            whose squares do where no `gram` is given. With matrix_free: a matrix for `gram`, a window, a problem
+        ValueError: client_steps that are not one positive integer for each client; step_factors that are not positive;
+            a window on a method whose clients train in turn, or together with a schedule; an empty schedule or one with
+            a value that is no step; a schedule for a method whose memory comes from a simulated round. A Gram matrix of
+            the wrong size, not finite, not symmetric or not positive semi-definite. Symmetry is tested to 1e-12 of the
+            largest entry, and a smaller asymmetry is averaged out; negative eigenvalues are tested to 1e-12 of the
+            matrix's norm. An unknown method or option; a method that is not linear in the weights (and why); eta_global
+            together with a server_rate, or for a method without one. An unknown loss, labels that it does not take, a
+            loss together with another method, momentum, steps or window. Labels whose squares vanish or overflow, or
+            rows of x whose squares do if no `gram` is given. With matrix_free: a matrix for `gram`, a window, a problem
             `per_output`, a kernel that is complex, or not symmetric where that is compared, or tiles that do not fit
             the memory (of a worker).
         OverflowError: steps of another method than fl-ntk with which one round overflows float64.
@@ -224,7 +229,7 @@ def kernel_regime(
     if schedules and ima:
         raise ValueError(f"ima is {ima} with schedules ({', '.join(schedules)}); a moving window has equal rounds")
     # Methods and options are tried before the Gram matrix is computed. With a whole matrix, the methods of a user's
-    # file are not tried: such a method may fit only the problem's own number of clients.
+    # file are not tried, since such a method may fit only the number of clients that the problem has.
     if another and (matrix_free or not is_file(method)):
         few = on_few_samples(problem, setup, client_steps)
         some = steps | {"client_steps": client_steps and client_steps[: few.problem.n]}
@@ -254,10 +259,12 @@ def base_regime(
     cluster: "Client | None" = None,
     device: str | None = None,
 ) -> KernelRegime:
-    """The regime of Algorithm 1, with the whole Gram matrix, or with tiles, which give only products and blocks.
+    """The regime of Algorithm 1, with the whole Gram matrix or with tiles.
+
+    Tiles give only products with the matrix and blocks of it.
 
     Raises:
-        ValueError: as `kernel_regime`; a moving window has no tiles.
+        ValueError: as `kernel_regime`; tiles together with a moving window.
     """
     memmap = None if memmap is None else Path(memmap)
     require_tiles(matrix_free, memmap, cluster, device)
@@ -279,12 +286,13 @@ def on_few_samples(
 ) -> KernelRegime:
     """Algorithm 1 on one sample of each of a few clients, to refuse methods and options before H is computed.
 
-    The kernel of these samples times eta_local is so small that no steps are beyond their limit. The smaller eta_local
-    is, the larger is the kernel: problems with large rows have a small eta_local and a large pull, such as mu. Beside a
-    small kernel the rounding of this pull would hide that a round is linear.
+    The kernel of these samples is constant. It is so small that no steps are beyond their limit, but as large as that
+    allows: eta_local times an entry is fixed, so the kernel is larger if eta_local is smaller. Problems with large rows
+    have a small eta_local and a large pull to the start, such as mu of FedProx. If the kernel were small too, the
+    rounding of this pull would hide that a round is linear.
 
     Raises:
-        ValueError: client_steps that are not one positive integer a client.
+        ValueError: client_steps that are not one positive integer for each client.
     """
     if client_steps is not None:
         _one_a_client(client_steps, problem.n_clients)
@@ -296,7 +304,7 @@ def on_few_samples(
 
 
 def require_round_map(problem: Problem, method: str, options: Mapping[str, Any], momentum: float = 0.0) -> None:
-    """Refuse a round that the engine must differentiate, if the matrix that this takes does not fit the memory.
+    """Refuse a method whose round the engine must differentiate, if the matrix of its round does not fit the memory.
 
     The state may have vectors for each client. Rounds of two and of three clients show how many vectors these are.
 
@@ -310,16 +318,16 @@ def require_round_map(problem: Problem, method: str, options: Mapping[str, Any],
 
     least, most = (vectors(clients) for clients in (FEW - 1, FEW))
     if most:
-        from ntkfl.training.engine.differentiated_round import require_map  # PyTorch
+        from ntkfl.training.engine.differentiated_round import require_map  # this imports PyTorch
 
         require_map(method, problem.n, most + max(0, problem.n_clients - FEW) * (most - least))
 
 
 def device_named(name: str | None) -> "torch.device | None":
-    """The device of this name; a ValueError where there is none."""
+    """The device of this name; a ValueError if there is none."""
     if name is None:
         return None
-    from ntkfl.training.engine.devices import torch_device  # imports torch, which tiles of numpy do not need
+    from ntkfl.training.engine.devices import torch_device  # this imports torch, which tiles of numpy do not need
 
     return torch_device(name)
 
@@ -337,8 +345,8 @@ def of_method(
 ) -> LinearRegime:
     """The regime of another method with the same data, Gram matrix and steps; both regimes share the decomposition.
 
-    `regime` is that of Algorithm 1, whose eta_global is the method's server_rate. With a `cohort` the result is the
-    mean over the draws of clients. `blocks` are the parts of a round, where they are not those of `regime` with these
+    `regime` is that of Algorithm 1; its eta_global becomes the server_rate of the method. With a `cohort` the result is
+    the mean over the draws of clients. `blocks` are the parts of a round, if they are not those of `regime` with these
     steps.
 
     Raises:
@@ -420,7 +428,7 @@ def of_schedules(
 
 
 def _require_one_round(regime: LinearRegime) -> None:
-    """Refuse steps with which one round gives outputs whose squares overflow float64."""
+    """Refuse steps for which one round gives outputs whose squares overflow float64."""
     probe = np.cos(np.arange(regime.problem.n))[:, None]  # a vector with a part in every direction
     with np.errstate(over="ignore", invalid="ignore"):
         move, memory = regime.round.onward(probe, regime._empty(probe), np.zeros_like(probe))
@@ -435,8 +443,10 @@ def _require_one_round(regime: LinearRegime) -> None:
 def _server_step_in_options(
     regime: KernelRegime, method: str, options: Mapping[str, Any]
 ) -> tuple[KernelRegime, dict[str, Any]]:
-    """The regime at eta_global 1, and the options with the given eta_global as server_rate; the decomposition is
-    shared."""
+    """The regime at eta_global 1, and the options with the given eta_global as server_rate.
+
+    Both regimes share the decomposition.
+    """
     from ntkfl.training.methods import with_eta_global
 
     own = with_eta_global(method, options, regime.setup.eta_global)
@@ -448,7 +458,7 @@ def _server_step_in_options(
 
 
 def _require_window(method: str, options: Mapping[str, Any], window: MovingWindow) -> None:
-    """Refuse methods that have no window."""
+    """Refuse methods that cannot have a moving window."""
     from ntkfl.training.engine.ima import averaged
     from ntkfl.training.methods import build
     from ntkfl.training.objectives import HalfSquares
@@ -481,12 +491,14 @@ def random_rounds(
     local_steps: Sequence[int] | None = None,
     cohorts: Sequence[Sequence[int]] | None = None,
 ) -> RandomRegime:
-    """The exact mean and covariance of random rounds in the kernel regime: clients, batches or noise are drawn.
+    """The exact mean and covariance of random rounds in the kernel regime, in which clients, batches or noise are
+    drawn.
 
     A round draws its clients without replacement. A local step draws its batch without replacement, independently of
-    the other steps, and takes n_c/b times the gradient of the batch's sum of squares; the mean of this product over the
-    draws is the client's gradient. If `shuffled`, a local step is instead a pass over all samples in a random order,
-    with such a step for each batch. Warns (UnstableSteps) when the mean square grows.
+    the other steps. It takes n_c/b times the gradient of the batch's sum of squares, where b is the number of samples
+    in the batch; the mean of this product over the draws is the client's gradient. If `shuffled`, a local step is
+    instead a pass over all samples in a random order, with such a step for each batch. If the mean square grows, there
+    is a warning (UnstableSteps).
 
     Args:
         problem: data.
@@ -494,20 +506,20 @@ def random_rounds(
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
         method: fl-ntk (default, as in `kernel_regime`), fedavg, fedprox, fedavgm, fednova, scaffold, feddyn, or a file
             of yours whose linear round has a `server`.
-        options: of the method, as in training; default the method's own.
+        options: options of the method, as in training; default the method's own.
         participation: share of the clients in a round, as in training; default 1.
-        batch_size: samples in a local step; a client with no more samples than that takes all of them. None: all.
-        shuffled: whether local_steps counts passes over the client's samples, each in batches of a new random order.
-            Where b does not divide n_c, the last batch has b' < b samples and takes n_c/b' times its gradient. A client
-            may have up to some thirteen samples, or ten if clients remember or are pulled back to the start of the
-            round.
+        batch_size: number of samples in a local step; a client with no more samples than that takes all of them. None:
+            all samples.
+        shuffled: whether local_steps counts passes over the client's samples, each in batches of a new random order. If
+            b does not divide n_c, the last batch has b' < b samples and takes n_c/b' times its gradient. A client may
+            have up to some thirteen samples, or ten if clients remember or are pulled back to the start of the round.
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
             displacement, independently in every round, as differentially private training does; default 0. That
             training also clips displacements; the moments hold for it only while every displacement is below the
             clipping norm.
         eta_local: eta_local in rounds 0, 1, ..., in place of the setup's; the last value holds for all later rounds.
-        eta_global: the server's steps, likewise; default the setup's.
-        local_steps: the numbers of local steps (of passes, if `shuffled`), likewise; default the setup's.
+        eta_global: the server's steps, in the same way; default the setup's.
+        local_steps: the numbers of local steps (of passes, if `shuffled`), in the same way; default the setup's.
         cohorts: the clients of rounds 0, 1, ..., by number, one or several for each round; after the last cohort the
             first has its turn again. Default: clients are drawn.
 
@@ -515,10 +527,10 @@ def random_rounds(
         ValueError: as `kernel_regime`; cohorts that are empty, name a client twice or an unknown client, or come with a
             participation; a schedule that is empty or has a value that is no step. A method whose clients train one
             after the other or do more than plain steps, or whose weights in the mean depend on more than the clients'
-            shares. A participation outside (0, 1], a batch_size below 1 or above every client's samples, a noise that
-            is negative or not finite. Shuffled passes without a batch_size, or with too many orders to be counted;
-            fednova with passes of different numbers of batches. More samples than the memory holds the moments of;
-            `sampled_rounds` takes more.
+            shares. A participation outside (0, 1], a batch_size below 1 or above every client's number of samples, a
+            noise that is negative or not finite. Shuffled passes without a batch_size, or with too many orders to be
+            counted; fednova with passes of different numbers of batches. So many samples that the moments do not fit
+            the memory; `sampled_rounds` takes more samples.
         OverflowError: steps with which one round overflows float64.
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
@@ -560,9 +572,10 @@ def sampled_rounds(
     initial_outputs: ArrayLike | None = None,
     **drawn: Any,
 ) -> SampledRounds:
-    """Runs of random rounds: estimates with errors, for more samples than the exact moments have time or memory for.
+    """Runs of random rounds, which give estimates with errors.
 
-    It is `random_rounds(...).sampled(...)` without the search for the stable steps, and so without a warning.
+    They take more samples than the time and memory for the exact moments allow. The result is that of
+    `random_rounds(...).sampled(...)`, without the search for the stable steps, and so without a warning.
 
     Args:
         problem: data.
@@ -570,8 +583,8 @@ def sampled_rounds(
         rounds: numbers of rounds t >= 0, an integer or an array.
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
         method: as `random_rounds`; default fl-ntk.
-        options: of the method, as in training; default the method's own.
-        runs: 2 or more; default 100.
+        options: options of the method, as in training; default the method's own.
+        runs: number of runs, 2 or more; default 100.
         seed: the seed of the draws; default 0.
         initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
         drawn: participation, batch_size and so on, by name, as `random_rounds`.
@@ -639,7 +652,10 @@ def random_of_method(
 def _setups_by_round(
     setup: Setup, method: str, options: Mapping[str, Any], *, eta_global: Sequence[float] | None, **others: Any
 ) -> tuple[Callable[[int], Setup], int]:
-    """The setups of rounds 0, 1, ..., and the round from which on the setup is constant; checks the schedules."""
+    """The function that gives the setup of a round, and the round from which on the setup is constant.
+
+    The schedules are checked.
+    """
     from ntkfl.training.methods import with_eta_global
 
     if eta_global is not None and "server_rate" in options:
@@ -655,12 +671,12 @@ def _setups_by_round(
 
 
 def steps_by_round(name: str, steps: Sequence[float] | None, setup: Setup) -> tuple[Any, ...]:
-    """The checked schedule of steps by round; if none is given, a schedule of the setup's step alone."""
+    """The checked schedule of steps by round; if none is given, a schedule that has only the setup's step."""
     if steps is None:
         return (getattr(setup, name),)
     if isinstance(steps, Real | str) or not len(steps):
         raise ValueError(f"{name} is {steps!r}; a schedule is a sequence of at least one step")
-    return tuple(getattr(replace(setup, **{name: cast(Any, step)}), name) for step in steps)  # Setup checks a step
+    return tuple(getattr(replace(setup, **{name: cast(Any, step)}), name) for step in steps)  # Setup checks the step
 
 
 def _turns(cohorts: Sequence[Sequence[int]], clients: int, participation: float) -> list[tuple[int, ...]]:
@@ -711,7 +727,7 @@ def _of_one_round(
     if shuffled and batch_size is None:
         raise ValueError("shuffled passes need a batch_size: a pass over all samples at once has no order")
     remembers = hasattr(module_of(method), "drawn")
-    mean = of_method(regime, method, options, cohort=cohort, blocks=blocks)  # refuses methods that are not linear
+    mean = of_method(regime, method, options, cohort=cohort, blocks=blocks)  # this refuses methods that are not linear
     _require_one_round(mean)
     built = build(method, HalfSquares("sum"), **options)
     if shuffled:

@@ -1,5 +1,7 @@
-"""Imports of this project's packages: names are loaded at first use, and a user's folder of the same name is
-refused."""
+"""How the packages of this project are imported.
+
+Names are loaded when they are first used. A user's folder that has the name of one of our packages is refused.
+"""
 
 import ast
 import warnings
@@ -17,7 +19,7 @@ NO_TORCH = "it needs PyTorch, which is not installed (pip install 'ntkfl[train]'
 
 @contextmanager
 def naming_the_extra(what: str) -> Iterator[None]:
-    """A block of imports; where PyTorch is missing, the error says what installs PyTorch."""
+    """A block of imports; if PyTorch is missing, the error says how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -27,10 +29,10 @@ def naming_the_extra(what: str) -> Iterator[None]:
 
 
 def lazy_names(package: str, file: str, **old: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package whose file imports its names under `if TYPE_CHECKING:` only.
+    """Returns the `__getattr__` and `__dir__` of a package that loads its names when they are first used.
 
-    The imports are read from the file, so that the type checker and the first use share one list. `old`: as in
-    `old_names`.
+    The package's file imports these names under `if TYPE_CHECKING:` only. The imports are read from the file, so that
+    the type checker and the loading share one list. `old` has old names, as in `old_names`.
     """
     blocks = [node for node in ast.parse(Path(file).read_text()).body if isinstance(node, ast.If)]
     imports = [line for block in blocks for line in block.body if isinstance(line, ast.ImportFrom)]
@@ -59,7 +61,9 @@ def old_names(module: str, **old: str) -> Callable[[str], NoReturn]:
 
 
 class MovedModules(MetaPathFinder):
-    """The finder that Python asks last: the import of a module that was moved raises an error with its new place."""
+    """A finder of modules, to be asked last: importing a module that was moved raises an error that says where it is
+    now.
+    """
 
     def __init__(self, moved: Mapping[str, str]) -> None:
         self.moved = moved
@@ -70,21 +74,23 @@ class MovedModules(MetaPathFinder):
 
 
 def refuse_other_folders(*packages: str) -> None:
-    """Raise an ImportError that names the user's own folder which is imported in place of one of our packages."""
+    """Raise an ImportError if a folder of the user is imported in place of one of our packages; the error names the
+    folder.
+    """
     for package in packages:
         if message := _other_folder(package):
             raise ImportError(message)
 
 
 def warn_of_other_folders(*packages: str) -> None:
-    """Warn of a user's folder that hides a package of ours, where this process may not need that package."""
+    """Warn of a user's folder that hides a package of ours, if this process may not need that package."""
     for package in packages:
         if message := _other_folder(package):
             warnings.warn(message, stacklevel=3)
 
 
 def _other_folder(package: str) -> str:
-    """The message that another folder than ours is imported under this name; else an empty text."""
+    """A message that another folder than ours is imported under this name; empty if ours is imported."""
     ours = Path(__file__).parents[1] / package
     spec = find_spec(package)
     places = [] if spec is None else [Path(place).resolve() for place in spec.submodule_search_locations or []]

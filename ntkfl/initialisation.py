@@ -1,7 +1,7 @@
-"""Initial weights, drawn chunk by chunk from a counter-based key.
+"""Initial weights, drawn chunk by chunk by a generator that computes each number from a key and a counter.
 
-Chunk i of CHUNK neurons depends on (seed, i, d) only. So a network can be drawn in blocks of any size without being
-held whole, and the first m neurons of a wider network are the network of width m.
+Chunk i has CHUNK neurons and depends on (seed, i, d) only. So a network can be drawn in blocks of any size without
+being held whole, and the first m neurons of a wider network are the network of width m.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,12 +15,12 @@ from ntkfl.memory import require
 from ntkfl.messages import require_number, require_seed, require_size
 from ntkfl.problem import Weights
 
-CHUNK = 1024  # neurons drawn from one key; another number would change every network
-SIZE = 8192  # values that one compiled call draws
+CHUNK = 1024  # number of neurons drawn from one key; with another number every network would change
+SIZE = 8192  # number of values that one compiled call draws
 
 
 def draw(width: int, d: int, seed: int, sigma: float = 1.0) -> Weights:
-    """The initial network of a seed: hidden (width, d) ~ N(0, sigma^2), signs (width,) uniform on +-1, float64.
+    """The initial network of a seed: hidden (width, d) ~ N(0, sigma^2), signs (width,) uniform on +-1, in float64.
 
     Raises:
         ValueError: width or d not a positive integer, sigma not positive, seed outside 0..2^63-1, or a network that
@@ -33,17 +33,17 @@ def draw(width: int, d: int, seed: int, sigma: float = 1.0) -> Weights:
 
 
 def drawing_bytes(width: int, d: int) -> int:
-    """Bytes that `draw` takes: the network, and its pieces until they are joined."""
+    """Bytes that `draw` takes for the network and for its pieces, which are held until they are joined."""
     return 16 * width * (d + 1)
 
 
 def blocks(width: int, d: int, seed: int, sigma: float = 1.0, block: int = 16) -> Iterator[Weights]:
-    """The network of `draw` in consecutive pieces of block * CHUNK neurons (the last may be shorter).
+    """Yields the network of `draw` in consecutive pieces of block * CHUNK neurons; the last piece may be shorter.
 
-    Only one piece is ever held; the numbers do not depend on `block`.
+    Only one piece is ever held, and the numbers do not depend on `block`.
 
     Raises:
-        ValueError: as `draw`, or block not a positive integer. The call raises it, before the first piece.
+        ValueError: as `draw`, or block not a positive integer. It is raised by the call, before the first piece.
     """
     for name, value in (("width", width), ("d", d), ("block", block)):
         require_size(name, value)
@@ -67,34 +67,37 @@ def _blocks(width: int, d: int, seed: int, sigma: float, block: int) -> Iterator
 
 
 def _fill(values: Float[np.ndarray, " k"], keys: np.ndarray, per_key: int) -> None:
-    """Fill with normal values, `per_key` from each key: a value depends only on its key and its place there."""
+    """Fill an array with normal values, `per_key` values from each key.
+
+    A value depends only on its key and on its place among the key's values.
+    """
     if len(values) <= min(per_key, SIZE):
         values[:] = _first_values(*keys[:, 0].tolist())[: len(values)]
         return
     for first in range(0, len(values), SIZE):
         piece, given = values[first : first + SIZE], np.empty((3, SIZE), np.uint32)
         own, given[2] = np.divmod(np.arange(first, first + SIZE), per_key)
-        keys.take(own, axis=1, out=given[:2], mode="clip")  # values beyond the last one are drawn and not used
+        keys.take(own, axis=1, out=given[:2], mode="clip")  # values beyond the last one are drawn, but not used
         piece[:] = _drawn(given)[: len(piece)]
 
 
-@lru_cache(maxsize=128)  # 8 MiB: a search draws the networks of the same few seeds again and again
+@lru_cache(maxsize=128)  # 8 MiB are kept, since a search draws the networks of the same few seeds again and again
 def _first_values(high: int, low: int) -> np.ndarray:
     return _drawn(np.stack([np.full(SIZE, high), np.full(SIZE, low), np.arange(SIZE)]).astype(np.uint32))
 
 
 def _drawn(keys_and_places: np.ndarray) -> np.ndarray:
-    import jax  # slow to load, and most commands draw no network
+    import jax  # imported here because JAX loads slowly, and most commands draw no network
 
-    # Compiled and in float64 even where the user's program has switched these off, so that a seed always has the same
-    # network.
+    # The function is compiled, and computes in float64, even if the user's program has switched these off. So a seed
+    # always gives the same network.
     with jax.disable_jit(False), jax.enable_x64(True):
         return np.asarray(_normal()(keys_and_places))
 
 
 @cache
 def _normal() -> Callable[[np.ndarray], Any]:
-    """A function that gives a normal value for each key and place, (3, SIZE), as `jax.random.normal` does."""
+    """Returns a function that gives a normal value for each key and place, (3, SIZE), as `jax.random.normal` does."""
     import jax
     from jax import numpy as jnp
 
@@ -105,13 +108,14 @@ def _normal() -> Callable[[np.ndarray], Any]:
         least = np.nextafter(-1.0, 0.0)  # erf_inv(-1) is not finite
         return np.sqrt(2) * jax.lax.erf_inv(jnp.maximum(least, 2 * (of_one_to_two - 1) + least))
 
-    return jax.jit(values)  # always SIZE values: code compiled for another size may round erf_inv differently
+    # always called with SIZE values, since code compiled for another size may round erf_inv differently
+    return jax.jit(values)
 
 
 def _threefry(key: Any, count: Any) -> tuple[Any, Any]:
-    """The two words of Threefry-2x32, 20 rounds (Salmon, Moraes, Dror, Shaw 2011), at each count below 2^32.
+    """The two words of Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw 2011), for each count below 2^32.
 
-    It takes arrays of numpy, or of jax within `_normal`. jax's own function is not used, since XLA would take a second
+    It takes arrays of numpy, or of JAX within `_normal`. JAX's own function is not used, since XLA would take a second
     to compile it for every draw.
     """
     keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))

@@ -1,8 +1,8 @@
-"""Factorisations and eigenvalues by LAPACK during which other threads run; scipy's routines would block them.
+"""Factorisations and eigenvalues by LAPACK that let other threads run; scipy's routines would block them.
 
-scipy keeps the interpreter's lock until LAPACK returns: for minutes the thread of `ntkfl.interruption` could not hear
-signals. These are the routines that scipy calls, with scipy's arguments, so that the results have the same bits. numpy
-lets other threads run as well; this module has the routines that numpy lacks, or cannot run in place.
+scipy keeps the interpreter's lock until LAPACK returns. So for minutes the thread of `ntkfl.interruption` could not
+hear signals. The routines here are those that scipy calls, with scipy's arguments, so that the results have the same
+bits. numpy lets other threads run too; this module has the routines that numpy lacks or cannot run in place.
 """
 
 import ctypes
@@ -16,7 +16,8 @@ from scipy.linalg import cython_lapack
 
 
 def cholesky(matrix: Float[np.ndarray, "n n"]) -> bool:
-    """Write the lower Cholesky factor over the lower triangle, in place; False: the matrix is not positive definite.
+    """Write the lower Cholesky factor over the lower triangle, in place; returns False if the matrix is not positive
+    definite.
 
     Raises:
         ValueError: not a writeable float64 matrix in Fortran's order.
@@ -26,10 +27,10 @@ def cholesky(matrix: Float[np.ndarray, "n n"]) -> bool:
 
 
 def solved(factor: Float[np.ndarray, "n n"], columns: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
-    """Solve M x = columns, from the factor of M that `cholesky` has written.
+    """Returns the solution x of M x = columns, from the factor of M that `cholesky` has written.
 
     Raises:
-        ValueError: `cholesky` would refuse `factor` as its matrix; `columns` are not (n, k).
+        ValueError: a `factor` that `cholesky` would refuse as its matrix; `columns` that are not (n, k).
     """
     _require_own(factor)
     n = len(factor)
@@ -41,7 +42,7 @@ def solved(factor: Float[np.ndarray, "n n"], columns: Float[np.ndarray, "n k"]) 
 
 
 def smallest_eigenvalue(matrix: Float[np.ndarray, "n n"]) -> float:
-    """The smallest eigenvalue, without an error bound, of a symmetric matrix, whose contents are lost.
+    """The smallest eigenvalue of a symmetric matrix, without an error bound; the matrix is overwritten.
 
     Raises:
         ValueError: as `cholesky`. LinAlgError: LAPACK fails.
@@ -50,7 +51,7 @@ def smallest_eigenvalue(matrix: Float[np.ndarray, "n n"]) -> float:
 
 
 def lowest_vector(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, " n"]:
-    """An eigenvector of the smallest eigenvalue, without an error bound; the matrix's contents are lost.
+    """An eigenvector of the smallest eigenvalue, without an error bound; the matrix is overwritten.
 
     Raises:
         ValueError: as `cholesky`. LinAlgError: LAPACK fails.
@@ -61,8 +62,9 @@ def lowest_vector(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, " n"]:
 def generalised_eigenvalues(
     matrix: Float[np.ndarray, "n n"], metric: Float[np.ndarray, "n n"]
 ) -> Float[np.ndarray, " n"]:
-    """The numbers l at which matrix - l metric is singular, ascending, without error bounds; both matrices are
-    overwritten.
+    """The numbers l for which matrix - l metric is singular, ascending, without error bounds.
+
+    Both matrices are overwritten.
 
     Raises:
         ValueError: as `cholesky`. LinAlgError: the metric is not positive definite, or LAPACK fails.
@@ -109,14 +111,14 @@ def _require_own(matrix: np.ndarray) -> None:
 
 
 def _call(name: str, *arguments: bytes | int | float | np.ndarray) -> int:
-    """Call a routine with all arguments but the last; returns the last one, `info`."""
+    """Call a routine with all its arguments except the last, which is `info`; returns `info`."""
     info = ctypes.c_int()
     _routine(name)(*(_passed(argument) for argument in arguments), ctypes.byref(info))
     return info.value
 
 
 def _passed(argument: bytes | int | float | np.ndarray) -> object:
-    """The argument in Fortran's form: its address."""
+    """The argument in the form that Fortran takes, which is its address."""
     if isinstance(argument, bytes):
         return ctypes.c_char_p(argument)
     if isinstance(argument, np.ndarray):
@@ -126,8 +128,9 @@ def _passed(argument: bytes | int | float | np.ndarray) -> object:
 
 @cache
 def _routine(name: str) -> Callable[..., None]:
-    """The routine that scipy exports to Cython and numba, as a C function, which ctypes calls without the interpreter's
-    lock.
+    """A routine that scipy exports to Cython and numba, as a C function.
+
+    ctypes calls such a function without the interpreter's lock.
 
     Raises:
         ImportError: the routine's last argument, info, is not of 32 bits, as in a scipy built with other integers.

@@ -1,13 +1,14 @@
 """Differentially private rounds in the kernel regime: the exact cost of a privacy budget, before any training.
 
-A round clips each participant's displacement at the norm S, takes their plain mean, and adds Gaussian noise to every
-weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is the smallest norm for which
-clipping has at most the allowed chance. Where all clients take part the displacements are Gaussian, and their moments
-bound the chance of clipping. Where clients are drawn the displacements are not Gaussian; S is then a norm that no
-displacement exceeds in many simulated runs, whose number bounds the chance of clipping.
+A round clips each participant's displacement at the norm S, takes the plain mean of the displacements, and adds
+Gaussian noise to every weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is the
+smallest norm for which the probability that anything is clipped is at most the allowed chance. If all clients take
+part, the displacements are Gaussian, and their moments bound this probability. If clients are drawn, the displacements
+are not Gaussian. S is then a norm that no displacement exceeds in many simulated runs, and the number of runs bounds
+the probability.
 
-All of this holds for a model that is linear in its weights. In a ReLU network noise on every weight turns neurons on
-and off, however wide the network is: `Choice.turned` bounds the loss of learned output.
+All of this holds for a model that is linear in its weights. In a ReLU network, noise on every weight turns neurons on
+and off, however wide the network is. `Choice.turned` bounds how much of the learned output is lost by this.
 """
 
 from __future__ import annotations
@@ -37,32 +38,35 @@ from ntkfl.problem import LARGE, Problem, Setup, require_labels
 from ntkfl.training.engine.local_plan import cohort_size
 from ntkfl.work import CALL, require_work
 
-CLIPPED = 0.01  # largest chance that any displacement of the whole training is clipped
+CLIPPED = 0.01  # largest allowed chance that any displacement of the whole training is clipped
 SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # server rates to try, as shares of the largest stable rate
-LOCAL_SHARE = 0.5  # share of the largest eta_local at which a client alone contracts
-UNSEEN = 1e-6  # chance that a clip from simulated runs is exceeded more often than the plan says
+LOCAL_SHARE = 0.5  # eta_local, as a share of the largest eta_local at which a client alone contracts
+UNSEEN = 1e-6  # chance that a clipping norm from simulated runs is exceeded more often than the plan says
 SEED = 0  # seed of the simulated runs
-GROUPS = 64  # groups of the simulated runs; of each group the longest displacements are kept
-COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # shares of the clients that `ntkfl privacy` tries in a round
+GROUPS = 64  # number of groups of the simulated runs; of each group the longest displacements are kept
+COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # shares of the clients in a round that `ntkfl privacy` tries
 
 
-ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence; the best one is taken
-MOST = 1e6  # epsilon lies between 1 / MOST and MOST; outside, dp-accounting's sigma is lost to rounding
-LEAST_DELTA = 1e-300  # the smallest delta; below, dp-accounting's sigma is lost to rounding
+ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence, of which the best one is taken
+MOST = 1e6  # epsilon must lie between 1 / MOST and MOST; outside, the sigma of dp-accounting is lost to rounding
+LEAST_DELTA = 1e-300  # the smallest delta; below it, the sigma of dp-accounting is lost to rounding
 TWICE = 70  # so many steps by the factor FINER double a number
-LEAST = 0.01  # smallest noise multiplier to try: a client that is hardly ever drawn needs no noise
-FINER = 1.01  # ratio of successive noise multipliers in the search, where clients are drawn
+LEAST = 0.01  # smallest noise multiplier that is tried, since a client that is hardly ever drawn needs no noise
+FINER = 1.01  # ratio of successive noise multipliers in the search that is made if clients are drawn
 
 
 @cache
 def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1, cohort: int | None = None) -> float:
-    """Standard deviation of the noise on the sum of the displacements, over the clipping norm, that a budget requires.
+    """The noise that a privacy budget requires.
 
-    Two data sets are neighbours if one client's displacements are 0 in one of them. Where all clients take part the
-    bound is exact: several rounds of Gaussian noise reveal as much as one round with less noise. Where a cohort is
-    drawn without replacement, the result is, up to one percent, the smaller of two sufficient multipliers. The first
-    counts how often a client is drawn, and suffices even if the cohorts are known. The second is dp-accounting's
-    multiplier for such draws; it needs hidden cohorts, and its neighbours differ in everything that a client sends.
+    It is the standard deviation of the noise on the sum of the displacements, divided by the clipping norm. Two data
+    sets are neighbours if one client's displacements are 0 in one of them.
+
+    If all clients take part, the bound is exact, because several rounds of Gaussian noise reveal as much as one round
+    with less noise. If a cohort is drawn without replacement, the result is, up to one percent, the smaller of two
+    sufficient multipliers. The first counts how often a client is drawn, and suffices even if the cohorts are known.
+    The second is dp-accounting's multiplier for such draws. It needs hidden cohorts, and its neighbours differ in
+    everything that a client sends.
 
     Args:
         epsilon: from 1e-6 to 1e6; beyond these the accountant's numbers are lost to rounding.
@@ -100,8 +104,10 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
 
 
 def _least(enough: Callable[[int], bool], high: int) -> int:
-    """The least step, at most `high`, at which the noise FINER**step suffices; the search ends early at noise of at
-    most `LEAST`."""
+    """The smallest step, at most `high`, for which the noise multiplier FINER**step is enough.
+
+    The search ends early if this multiplier is at most `LEAST`.
+    """
     width = 1
     while FINER**high > LEAST and enough(high - width):
         interruption.check()
@@ -110,7 +116,7 @@ def _least(enough: Callable[[int], bool], high: int) -> int:
 
 
 def _delta_by_count(multiplier: float, epsilon: float, rounds: int, share: float) -> float:
-    """Delta where the cohorts are known: the mean of delta over the number of rounds in which a client is drawn."""
+    """Delta if the cohorts are known: the mean of delta over the number of rounds in which a client is drawn."""
     counts = np.arange(1, rounds + 1)
     s = multiplier / np.sqrt(counts)
     first, second = log_ndtr(0.5 / s - epsilon * s), epsilon + log_ndtr(-0.5 / s - epsilon * s)
@@ -118,7 +124,7 @@ def _delta_by_count(multiplier: float, epsilon: float, rounds: int, share: float
 
 
 def _delta_by_divergence(step: int, epsilon: float, rounds: int, clients: int, cohort: int) -> float:
-    """Delta by the accountant for cohorts without replacement."""
+    """Delta by the accountant of dp-accounting, for cohorts drawn without replacement."""
     from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 
     return float(compute_delta(ORDERS, rounds * _divergences(step, clients, cohort), epsilon)[0])
@@ -126,7 +132,10 @@ def _delta_by_divergence(step: int, epsilon: float, rounds: int, clients: int, c
 
 @cache
 def _divergences(step: int, clients: int, cohort: int) -> Float[np.ndarray, " orders"]:
-    """Renyi's divergences of a round; a client's message changes by at most 2 S, twice the clipping norm."""
+    """Renyi's divergences of a round.
+
+    A client's message changes by at most 2 S, which is twice the clipping norm.
+    """
     from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutReplacementDpEvent
     from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant
 
@@ -136,40 +145,42 @@ def _divergences(step: int, clients: int, cohort: int) -> Float[np.ndarray, " or
 
 
 class Clipping(Protocol):
-    """The known properties of the clients' displacements, without noise and with it."""
+    """What is known of the clients' displacements, without noise and with noise."""
 
     def moved(self, rounds: int, ratio: float, chance: float) -> float:
-        """The most that noise adds to a displacement, over S; where it is below 1 a clip exists.
+        """The largest effect of noise on a displacement, divided by S; if it is below 1, there is a suitable S.
 
         Args:
             rounds: T.
-            ratio: standard deviation of the noise on the mean, over S.
-            chance: the largest chance that any displacement is clipped.
+            ratio: standard deviation of the noise on the mean, divided by S.
+            chance: the largest allowed chance that any displacement is clipped.
         """
         ...
 
     def clip(self, rounds: int, ratio: float, chance: float) -> float:
-        """The smallest norm S that is exceeded with at most a given chance; infinite where the noise is too large.
+        """The smallest norm S that is exceeded with at most a given chance; infinite if the noise is too large.
 
         Args:
             rounds: T.
-            ratio: standard deviation of the noise on the mean, over S.
-            chance: the largest chance that any displacement is clipped.
+            ratio: standard deviation of the noise on the mean, divided by S.
+            chance: the largest allowed chance that any displacement is clipped.
         """
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Displacements:
-    """The clients' displacements, which are Gaussian.
+    """The clients' displacements if all clients take part, so that they are Gaussian.
 
-    |X| exceeds |mean| + sqrt(trace) + sqrt(2 top log(1/p)) with chance p at most, where trace and top are the trace and
-    the largest eigenvalue of its covariance. Source: docs/proofs/random_rounds.md#clipping.
+    A Gaussian X exceeds |mean| + sqrt(trace) + sqrt(2 top log(1/p)) in norm with probability at most p, where trace and
+    top are the trace and the largest eigenvalue of its covariance.
+
+    Source: docs/proofs/random_rounds.md#clipping.
 
     Args:
         mean: norm of the mean displacement of client c in round t + 1, (T, N).
-        trace: trace of the covariance, at noise of variance 1, shape (T, N).
-        top: largest eigenvalue of the covariance, at noise of variance 1, shape (T, N).
+        trace: trace of the covariance with noise of variance 1, shape (T, N).
+        top: largest eigenvalue of the covariance with noise of variance 1, shape (T, N).
     """
 
     mean: Float[np.ndarray, "T N"]
@@ -192,16 +203,18 @@ class Displacements:
 class DrawnDisplacements:
     """The displacements of clients that are drawn, in simulated runs of the rounds.
 
-    With noise of standard deviation s a displacement is x + s y: x is the displacement without noise, y the effect of
-    noise of variance 1. S is the least norm that no displacement of any run exceeds at s = ratio S. If the chance that
-    a run exceeds S were above `chance`, one of these runs would have exceeded S, except with the chance `UNSEEN`.
+    With noise of standard deviation s a displacement is x + s y, where x is the displacement without noise, and y the
+    effect of noise of variance 1. S is the smallest norm that no displacement of any run exceeds at s = ratio S. If the
+    probability that a run exceeds S were above `chance`, one of these runs would have exceeded S, except with the
+    probability `UNSEEN`.
+
     Source: docs/proofs/random_rounds.md#clipping-with-drawn-clients.
 
     Args:
-        longest: |x|^2, x.y and |y|^2 in round t + 1, for the displacements that no other displacement of their group of
-            runs exceeds in all three; one (k, 3) array for each round.
+        longest: |x|^2, x.y and |y|^2 in round t + 1, one (k, 3) array for each round. A displacement is left out if
+            another displacement of the same group of runs exceeds it in all three.
         groups: the group of runs of each of these displacements, (k,) for each round.
-        chance: the least chance that this number of runs can bound.
+        chance: the smallest chance that this number of runs can bound.
     """
 
     longest: tuple[Float[np.ndarray, "k 3"], ...]
@@ -217,15 +230,15 @@ class DrawnDisplacements:
         return float(self._clips(rounds, ratio).max())
 
     def least(self, rounds: int, ratio: float, chance: float) -> float:
-        """A lower bound of the right clip, except with the chance `UNSEEN`.
+        """A lower bound of the right clipping norm, which fails with a probability of at most `UNSEEN`.
 
-        The right clip is the least norm that a run exceeds with at most the chance `chance`. More groups of runs reach
-        the lower bound than may exceed the right clip.
+        The right norm is the smallest norm that a run exceeds with at most the probability `chance`. The bound is
+        reached in more groups of runs than may exceed the right norm.
 
         Args:
             rounds: T.
-            ratio: standard deviation of the noise on the mean, over S.
-            chance: the largest chance that any displacement is clipped.
+            ratio: standard deviation of the noise on the mean, divided by S.
+            chance: the largest allowed chance that any displacement is clipped.
         """
         self._require(chance)
         most = np.zeros(1 + max(int(groups.max()) for groups in self.groups))
@@ -234,7 +247,7 @@ class DrawnDisplacements:
         return float(np.sort(most)[-exceed]) if exceed <= len(most) else 0.0
 
     def _clips(self, rounds: int, ratio: float) -> Float[np.ndarray, " k"]:
-        """For each displacement the least norm that it does not exceed; infinite if there is none."""
+        """For each displacement, the smallest clipping norm that it does not exceed; infinite if there is none."""
         quiet, both, noisy = np.concatenate(self.longest[:rounds]).T
         left = 1 - ratio**2 * noisy
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -260,11 +273,12 @@ class Plan:
 
     Args:
         rounds: T.
-        noise_multiplier: noise on the sum over the clipping norm.
-        clip: the norm S.
+        noise_multiplier: standard deviation of the noise on the sum of the displacements, divided by the clipping norm.
+        clip: the clipping norm S.
         noise: standard deviation of the noise on every weight of the mean.
-        mean_square: E |y - f(T)|^2 / n over the training samples; infinite where every clip may be active.
-        moved: the most that the noise may add to a displacement, over the clip; where it is 1 or more there is no clip.
+        mean_square: E |y - f(T)|^2 / n over the training samples; infinite if every S may clip.
+        moved: the largest effect of the noise on a displacement, divided by the clipping norm; if it is 1 or more, no
+            norm is suitable.
     """
 
     rounds: int
@@ -282,9 +296,9 @@ class PrivateRounds:
     Args:
         regime: the rounds without noise.
         unit: the rounds with noise of variance 1.
-        rounds: the most rounds.
-        eta_global: the server's rates by round, where they change; the last rate stays.
-        chance: the smallest chance of an active clip that a plan may ask for, where clients are drawn.
+        rounds: the largest number of rounds.
+        eta_global: the server's rates by round, if they change; the last rate holds for all later rounds.
+        chance: if clients are drawn, the smallest chance of clipping that a plan may ask for.
         everyone: the same rounds with all clients, if clients are drawn here and the comparison includes all clients.
     """
 
@@ -297,24 +311,24 @@ class PrivateRounds:
 
     @property
     def cohort(self) -> int:
-        """Number of clients in a round."""
+        """The number of clients in a round."""
         return self.regime.noise.cohort
 
     @property
     def _rates(self) -> tuple[float, ...]:
-        """The server's rates by round; the last rate stays."""
+        """The server's rates by round; the last rate holds for all later rounds."""
         return self.eta_global or (self.regime.mean.round.server_rate or 1.0,)
 
     @property
     def _label(self) -> str:
-        """The steps and the cohort, for lines of progress."""
+        """The steps and the cohort, for lines that show the progress."""
         rates = " to ".join(f"{rate:.3g}" for rate in dict.fromkeys((self._rates[0], self._rates[-1])))
         clients = self.regime.problem.n_clients
         return f"K = {self.regime.setup.local_steps}, server rate {rates}, {self.cohort} of {clients} clients"
 
     @property
     def square(self) -> Float[np.ndarray, " T"]:
-        """E |r(t)|^2 / n without noise, shape (T + 1,); infinite from the round on in which it passes 1e200."""
+        """E |r(t)|^2 / n without noise, shape (T + 1,); infinite from the first round in which it passes 1e200."""
         return np.array([self._moment(t)[0] for t in range(self.rounds + 1)])
 
     @property
@@ -329,15 +343,15 @@ class PrivateRounds:
 
     @property
     def has_run(self) -> bool:
-        """Whether the runs of drawn clients have been simulated, or none are needed."""
+        """Whether the runs of drawn clients have been simulated, or no runs are needed."""
         return self.regime.noise.nothing_drawn or "_simulated" in self.__dict__
 
     @cached_property
     def _known(self) -> tuple[list[tuple[float, float]], list[np.ndarray], Iterator[bool]]:
-        """Two lists with an entry for each round so far, and an iterator that adds the next round to them.
+        """Two lists with an entry for each round so far, and an iterator that adds the entry of the next round.
 
-        The first list has the pairs (`square`, `gain`); the second has the displacements' moments if all clients take
-        part, and stays empty otherwise.
+        The first list has the pairs (`square`, `gain`). The second has the moments of the displacements if all clients
+        take part, and stays empty otherwise.
         """
         known: list[tuple[float, float]] = []
         rows: list[np.ndarray] = []
@@ -371,11 +385,11 @@ class PrivateRounds:
 
     @cached_property
     def _simulated(self) -> tuple[list[tuple[np.ndarray, np.ndarray]], Iterator[tuple[np.ndarray, np.ndarray]]]:
-        """The longest displacements of the simulated rounds so far, and an iterator over those of the next rounds."""
+        """The longest displacements in the simulated rounds so far, and an iterator over those in the next rounds."""
         return [], _drawn_displacements(self.regime, self.chance)
 
     def _displacements(self, rounds: int) -> Clipping:
-        """The displacements of this number of rounds, without rounds whose moments are infinite."""
+        """The displacements of the first `rounds` rounds, without rounds whose moments are infinite."""
         while not isfinite(self._moment(rounds)[0]) and rounds > 1:
             interruption.check()
             rounds -= 1
@@ -390,7 +404,7 @@ class PrivateRounds:
 
     @cached_property
     def _first(self) -> float:
-        """The longest displacement of any client in the first round: no clip is smaller."""
+        """The longest displacement of any client in the first round; no clipping norm is smaller."""
         initial = self.regime._initial_residual(None)
         stacks = _clients(self.regime.noise)
         return max(float(np.linalg.norm(scaled @ initial[owned], axis=(1, 2)).max()) for _, owned, scaled in stacks)
@@ -407,13 +421,13 @@ class PrivateRounds:
             epsilon: the budget's epsilon, for a client's data; positive.
             delta: the budget's delta, in (0, 1).
             rounds: T.
-            clipped: the largest chance that any clip is active; default 0.01.
-            clip: the norm S; default: the least S at which any clip is known to be active with at most the chance
-                `clipped`.
+            clipped: the largest allowed chance that anything is clipped; default 0.01.
+            clip: the clipping norm S; default: the smallest S for which anything is known to be clipped with at most
+                the chance `clipped`.
 
         Raises:
-            ValueError: rounds beyond those that were computed, or below 1; a chance outside (0, 1); a clip that may be
-                active, since no exact moments are known then; as `noise_multiplier`.
+            ValueError: rounds beyond those that were computed, or below 1; a chance outside (0, 1); a norm that may
+                clip, since no exact moments are known then; as `noise_multiplier`.
         """
         plan = self._plan(epsilon, delta, rounds, clipped, _checked_clip(clip))
         if plan is None:
@@ -424,7 +438,7 @@ class PrivateRounds:
     def _plan(
         self, epsilon: float, delta: float, rounds: int, clipped: float, clip: float | None = None
     ) -> Plan | None:
-        """As `plan`; None where `clip` may be active."""
+        """The result of `plan`; None if the norm `clip` may clip anything."""
         require_size("rounds", rounds)
         if rounds > self.rounds:
             raise ValueError(f"rounds is {rounds}; it must be from 1 to {self.rounds}, which were computed")
@@ -449,11 +463,13 @@ class PrivateRounds:
         Args:
             epsilon: the budget's epsilon, for a client's data; positive.
             delta: the budget's delta, in (0, 1).
-            clipped: largest chance that any displacement of the whole training is clipped; default `CLIPPED`.
-            clip: the norm S; rounds in which the clip may be active are left out. Default: the least one, as in `plan`.
+            clipped: the largest allowed chance that any displacement of the whole training is clipped; default
+                `CLIPPED`.
+            clip: the clipping norm S; numbers of rounds in which it may clip are left out. Default: the smallest one,
+                as in `plan`.
 
         Raises:
-            ValueError: as `plan`, except for a clip that may be active.
+            ValueError: as `plan`, except for a norm that may clip.
         """
         plans = (self._plan(epsilon, delta, t, clipped, _checked_clip(clip)) for t in self.counts)
         return tuple(plan for plan in plans if plan is not None)
@@ -466,19 +482,20 @@ class PrivateRounds:
     def _plans_below(
         self, below: float, epsilon: float, delta: float, clipped: float, clip: float | None
     ) -> Iterator[tuple[Plan, float]]:
-        """The plans whose mean square may be below this number, each with a lower bound of the mean square at that
-        round.
+        """Yields the plans whose mean square may be below a number, each with a lower bound of its mean square.
 
-        The other plans are excluded without simulated runs: drawing clients never lowers the mean square or the effect
-        of noise (docs/proofs/random_rounds.md#which-cohort), and no clip is below the first displacements.
+        The other plans are excluded without simulated runs. This is possible because drawing clients never lowers the
+        mean square or the effect of noise (docs/proofs/random_rounds.md#which-cohort), and because no clipping norm is
+        below the first displacements.
         """
         clip, drawn = _checked_clip(clip), not self.regime.noise.nothing_drawn
         finer, ratio, norm = FINER if drawn else 1.0, 0.0, self._first
         for t in self.counts:
             interruption.check()
-            if self._floor(t, ratio * norm, below) >= below:  # with more rounds noise and clip are no smaller
+            # with more rounds the noise and the clipping norm are no smaller
+            if self._floor(t, ratio * norm, below) >= below:
                 continue
-            multiplier = self._multiplier(epsilon, delta, t)  # at most `LEAST`: the search ended early
+            multiplier = self._multiplier(epsilon, delta, t)  # if it is at most `LEAST`, the search ended early
             ratio = 0.0 if drawn and multiplier <= LEAST else multiplier / finer / self.cohort
             if self._floor(t, ratio * norm, below) >= below:
                 continue
@@ -495,13 +512,15 @@ class PrivateRounds:
                 yield plan, least
 
     def _with_noise(self, rounds: int, noise: float) -> float:
-        """The mean square after this number of rounds with noise of this standard deviation."""
+        """The mean square after this number of rounds, with noise of this standard deviation."""
         square, gain = self._moment(rounds)
         return float(square + noise**2 * gain) if isfinite(noise) else float("inf")
 
     def _floor(self, rounds: int, noise: float, below: float) -> float:
-        """A lower bound of the mean square after this number of rounds with this noise; the costlier of two bounds is
-        computed only if the other is less than `below`."""
+        """A lower bound of the mean square after this number of rounds with this noise.
+
+        The more expensive of two bounds is computed only if the other is less than `below`.
+        """
         least = 0.0
         for known in (self.everyone, self):
             if known is not None and least < below:
@@ -516,7 +535,7 @@ def _checked_clip(clip: float | None) -> float | None:
 
 
 def _active(clip: float, clipped: float, least: Plan | None) -> ValueError:
-    """The error for a clip that may be active; the message names the smallest clip that would do."""
+    """The error for a norm that may clip; the message names the smallest norm that would do."""
     assert least is not None
     rounds = f"{least.rounds} round" + "s" * (least.rounds > 1)
     would = (
@@ -550,13 +569,13 @@ def private_rounds(
         setup: steps.
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
         method: the method's name; default "fl-ntk".
-        options: of the method; default the method's own.
-        rounds: rounds whose moments are computed, default 100.
+        options: options of the method; default the method's own.
+        rounds: number of rounds whose moments are computed, default 100.
         eta_global: a schedule of the server's rate, by round; the last rate holds for all later rounds; default:
-            constant. The budget does not depend on it, since every round's mean has the same noise.
-        participation: share of the clients that each round draws without replacement, in (0, 1].
-        clipped: the smallest chance of an active clip that plans will ask for, where clients are drawn; default 0.01,
-            for which 1375 runs are simulated.
+            constant. The budget does not depend on the schedule, since the mean of every round has the same noise.
+        participation: share of the clients that each round draws without replacement, in (0, 1]; default 1.
+        clipped: if clients are drawn, the smallest chance of clipping that plans will ask for; default 0.01, for which
+            1375 runs are simulated.
 
     Raises:
         ValueError: as `random_rounds`; rounds below 1, or so many that they take too long; clients that remember;
@@ -582,7 +601,7 @@ def _require_rounds(
     clipped: float,
     settings: int = 1,
 ) -> None:
-    """Refuse rounds whose moments, in this number of settings, take too long or do not fit the memory."""
+    """Refuse rounds whose moments take too long or do not fit the memory, in this number of settings."""
     require_size("rounds", rounds)
     _require_chance(clipped)
     regime = random_of_method(base, method, options, participation=participation)
@@ -592,7 +611,7 @@ def _require_rounds(
         one += 10 * outputs * (CALL * len(regime.noise.blocks.clients.stacks) + float((sizes.astype(float) ** 3).sum()))
     else:
         runs = _runs(clipped)
-        need = 8 * 20 * outputs * runs * (1 + regime.mean.round.memory)  # bytes for each sample
+        need = 8 * 20 * outputs * runs * (1 + regime.mean.round.memory)  # number of bytes for each sample
         larger = (
             f"clipped is {clipped:g}, for which {runs:.6g} runs are needed: a larger chance takes fewer, and "
             "participation 1, all clients in every round, needs none"
@@ -600,12 +619,12 @@ def _require_rounds(
         require("runs of drawn clients", lambda n: need * n, hint=larger, n=n)
         one += one + 8.0 * n**2 * outputs * runs
     require_work("the moments of private rounds", lambda rounds: settings * rounds * one, rounds=rounds)
-    numbers = settings * (200.0 + 24.0 * clients)  # bytes of the numbers that every round leaves in memory
+    numbers = settings * (200.0 + 24.0 * clients)  # number of bytes of the numbers that every round leaves in memory
     require("the moments of private rounds", lambda rounds: numbers * rounds, rounds=rounds)
 
 
 def _runs(chance: float) -> float:
-    """The number of runs to simulate, so that they bound this chance."""
+    """The number of runs that must be simulated to bound this chance."""
     return float(np.ceil(np.log(UNSEEN) / np.log1p(-chance)))
 
 
@@ -638,12 +657,14 @@ def _private_rounds(
 
 
 def _drawn_displacements(regime: RandomRegime, chance: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """By round, the longest displacements of independent runs, and their groups; there are enough runs to bound this
-    chance."""
+    """Yields for each round the longest displacements of independent runs, and the groups of these runs.
+
+    There are enough runs to bound this chance.
+    """
     runs, rng = int(_runs(chance)), np.random.default_rng(SEED)
     initial, noise = regime._initial_residual(None), regime.noise
     n, outputs = initial.shape
-    kinds = 2 * outputs  # displacements without noise, and by noise alone
+    kinds = 2 * outputs  # columns for displacements without noise, and for those by noise alone
     start = np.concatenate(
         [np.concatenate([part, 0 * part], axis=1) for part in (initial, *regime.mean._empty(initial))]
     )
@@ -656,7 +677,8 @@ def _drawn_displacements(regime: RandomRegime, chance: float) -> Iterator[tuple[
         interruption.check()
         draws = Draws.at_random(noise, runs, kinds, rng)
         x, y = np.moveaxis(noise.blocks.apply(scale, states[:n])[order].reshape(n, runs, 2, outputs), 2, 0)
-        sent = draws.taking[:, ::kinds] | (t == 0)  # no clip shall be below a client's first displacement
+        # the first displacement of every client counts, so that no clipping norm is below it
+        sent = draws.taking[:, ::kinds] | (t == 0)
         products = [np.add.reduceat(np.einsum("nrc,nrc->nr", *pair), starts) for pair in ((x, x), (x, y), (y, y))]
         outermost = [
             _outermost(np.array([part[:, start:end][sent[:, start:end]] for part in products]))
@@ -671,7 +693,10 @@ def _drawn_displacements(regime: RandomRegime, chance: float) -> Iterator[tuple[
 
 
 def _outermost(points: Float[np.ndarray, "3 m"]) -> Float[np.ndarray, "k 3"]:
-    """The points that no other point exceeds in all coordinates."""
+    """The points that no other point dominates; of equal points one is kept.
+
+    A point dominates another if none of its coordinates is smaller.
+    """
     kept = []
     while points.shape[1]:
         interruption.check()
@@ -681,16 +706,18 @@ def _outermost(points: Float[np.ndarray, "3 m"]) -> Float[np.ndarray, "k 3"]:
     return np.array(kept)
 
 
-# for the m clients that have k samples each: which clients they are, (m,), their samples, (m, k), and matrices,
-# (m, k, k), with which |matrix r_c| is the norm of a displacement
+# A stack for the m clients that have k samples each: which clients they are, (m,), their samples, (m, k), and matrices,
+# (m, k, k), with which |matrix r_c| is the norm of a displacement.
 Stack = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _moments(
     stacks: Sequence[Stack], mean: Float[np.ndarray, "n C"], covariance: Float[np.ndarray, "C n n"]
 ) -> Float[np.ndarray, "N 3"]:
-    """The norm of the mean of each client's displacement, and trace and top eigenvalue of the displacement's
-    covariance."""
+    """For each client, three moments of its displacement.
+
+    They are the norm of the mean, and the trace and the largest eigenvalue of the covariance.
+    """
     moments = np.empty((sum(len(clients) for clients, *_ in stacks), 3))
     for clients, owned, scaled in stacks:
         parts = scaled @ covariance[:, owned[:, :, None], owned[:, None]] @ scaled.swapaxes(1, 2)
@@ -701,7 +728,7 @@ def _moments(
 
 
 def _clients(noise: Noise) -> list[Stack]:
-    """The clients in stacks: those with equally many samples are in one stack."""
+    """The clients in stacks; a stack has all clients with the same number of samples."""
     response, clients = noise.blocks.response(noise.pull), noise.blocks.clients
     scale = np.sqrt(np.maximum(clients.values, 0)) * response
     return [
@@ -711,15 +738,15 @@ def _clients(noise: Noise) -> list[Stack]:
 
 @dataclass(frozen=True)
 class Choice:
-    """The best training for a number of local steps or for a cohort: its steps and its plan.
+    """The best training for a number of local steps or for a cohort, with its steps and its plan.
 
     Args:
         local_steps: K.
         eta_local: step of the clients.
-        server_rate: step of the server; where it falls, that of the first round.
-        plan: the best plan over the tried rounds.
+        server_rate: step of the server; if it falls, the step of the first round.
+        plan: the best plan over the numbers of rounds that were tried.
         last_rate: step of the server in the plan's last round.
-        cohort: how many clients a round draws.
+        cohort: number of clients that a round draws.
     """
 
     local_steps: int
@@ -733,14 +760,15 @@ class Choice:
     def turned(self) -> float:
         """The largest share of a sample's learned output that noise takes from a ReLU network, at any width.
 
-        This bound holds for initial weights of size 1, as FL-NTK draws them; the expected error does not include this
+        This bound holds for initial weights of size 1, as FL-NTK draws them. The expected error does not include this
         loss.
+
         Source: docs/proofs/random_rounds.md#noise-turns-neurons.
         """
         return float(np.arctan(self.server_rate * self.plan.noise * self.plan.rounds**0.5) / np.pi)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain numbers; infinity as None."""
+        """All fields as plain numbers; infinity becomes None."""
         entries = asdict(self)
         entries["plan"] = {name: value if isfinite(value) else None for name, value in entries["plan"].items()}
         return entries
@@ -748,19 +776,19 @@ class Choice:
 
 @dataclass(frozen=True)
 class CohortChoice:
-    """The best training with a cohort, beside the best of all.
+    """The best training with a cohort, compared with the best training of all.
 
     Args:
-        cohort: how many clients a round draws.
+        cohort: number of clients that a round draws.
         choice: the best training with this cohort; None if bounds show, without simulated runs, that no training with
             this cohort is as good as the best of all.
-        least: a lower bound of the mean square of every training with this cohort. With drawn clients, simulated runs
-            do not determine the least clip that the chance `clipped` allows, and the accountant's noise is exact to one
-            percent; `least` allows for both errors. With all clients the clip is only an upper bound, so `least` is
-            taken from the first displacements. None where `choice` is None.
+        least: a lower bound of the mean square of every training with this cohort; None if `choice` is None. If clients
+            are drawn, simulated runs do not determine the smallest clipping norm that the chance `clipped` allows, and
+            the accountant's noise is exact to one percent. `least` allows for both errors. With all clients the norm is
+            only an upper bound, so that `least` is computed from the first displacements.
         is_best: whether no other cohort is better.
-        as_good: whether `least` is below the best mean square of all, so that this cohort is not told apart from the
-            best cohort.
+        as_good: whether `least` is at most the best mean square of all, so that this cohort cannot be told apart from
+            the best cohort.
     """
 
     cohort: int
@@ -770,7 +798,7 @@ class CohortChoice:
     as_good: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain numbers; infinity as None."""
+        """All fields as plain numbers; infinity becomes None."""
         own = {"choice": None if self.choice is None else self.choice.to_dict()}
         return asdict(self) | own | {"least": None if self.least is None or not isfinite(self.least) else self.least}
 
@@ -787,17 +815,17 @@ def private_settings(
 ) -> list[PrivateRounds]:
     """The rounds of FedAvg with the plain mean over clients, in the settings that `best_choices` compares.
 
-    eta_local is half of the largest eta_local at which a client alone contracts; the server rate is tried at five
-    shares of the largest stable rate, from slow rounds with little noise to fast rounds with more.
+    eta_local is half of the largest eta_local at which a client alone contracts. The server rate is tried at five
+    shares of the largest stable rate, from slow rounds with little noise to fast rounds with more noise.
 
     Args:
         problem: data; y (n,) or (n, C).
-        gram: as `ntkfl.kernel_regime`.
+        gram: as `ntkfl.kernel_regime`; default: H_inf of FL-NTK's network.
         local_steps: numbers of local steps to try; default (1, 5, 20).
-        rounds: most rounds; default 100.
-        falls: shares of the server rate, in (0, 1]: the rate falls to this share until the last of these rounds, by the
-            same factor in every round; 1: it stays; default (1.0,).
-        participation: share of the clients that each round draws without replacement, in (0, 1], or several to
+        rounds: the largest number of rounds; default 100.
+        falls: shares of the server rate, in (0, 1]. The rate falls to this share until the last of these rounds, by the
+            same factor in every round; with the share 1 it stays constant. Default (1.0,).
+        participation: share of the clients that each round draws without replacement, in (0, 1], or several shares to
             compare, such as `COHORTS`; default 1. Runs of drawn clients are simulated when a comparison needs them.
         clipped: as `private_rounds`; default 0.01.
 
@@ -848,21 +876,22 @@ def best_choices(
     clip: float | None = None,
     progress: Callable[[str], None] = lambda label: None,
 ) -> list[Choice]:
-    """For every number of local steps the least mean square within a budget, with the cohort that has it, best first.
+    """For every number of local steps, the training with the smallest mean square within a budget, the best first.
 
-    The choice looks at the data, and this loss of privacy is not counted.
+    Each training has the cohort with which it reaches this mean square. The choice looks at the data, and the loss of
+    privacy by this is not counted.
 
     Args:
         settings: settings from `private_settings`.
         epsilon: the budget's epsilon, for a client's data; positive.
         delta: the budget's delta, in (0, 1).
-        clipped: the largest chance that any clip is active; default 0.01.
-        clip: the norm S, the same in all settings; settings in which the clip may be active are left out. Default: for
-            each setting the least S that is known to be inactive.
+        clipped: the largest allowed chance that anything is clipped; default 0.01.
+        clip: the clipping norm S, the same in all settings; settings in which it may clip are left out. Default: for
+            each setting the smallest S that is known not to clip.
         progress: a function that is called with the name of each setting before its rounds are run; default: none.
 
     Raises:
-        ValueError: no settings; a clip that may be active in all of them; as `noise_multiplier`.
+        ValueError: no settings; a norm that may clip in all of them; as `noise_multiplier`.
     """
     if not settings:
         raise ValueError("settings is empty; it must be those of private_settings")
@@ -886,17 +915,17 @@ def best_cohorts(
     clipped: float = CLIPPED,
     clip: float | None = None,
 ) -> list[CohortChoice]:
-    """For every cohort the least mean square within a budget, the largest cohort first.
+    """For every cohort, the training with the smallest mean square within a budget, the largest cohort first.
 
-    A cohort that bounds show to be worse than the best is not run. A cohort is not told apart from the best (`as_good`)
-    if it may be as good with the exact noise, which the accountant finds to one percent, and with the least clip that
-    the chance `clipped` allows.
+    Runs are not simulated for a cohort that bounds show to be worse than the best. A cohort counts as not told apart
+    from the best (`as_good`) if it may be as good with the exact noise, which the accountant finds to one percent, and
+    with the smallest clipping norm that the chance `clipped` allows.
 
     Args:
         settings: settings from `private_settings`, with several shares of the clients.
         epsilon: the budget's epsilon, for a client's data; positive.
         delta: the budget's delta, in (0, 1).
-        clipped: the largest chance that any clip is active; default 0.01.
+        clipped: the largest allowed chance that anything is clipped; default 0.01.
         clip: as `best_choices`.
 
     Raises:
@@ -910,7 +939,8 @@ def best_cohorts(
         own = [setting for setting in settings if setting.cohort == cohort]
         choice, least = _best(own, float(np.nextafter(lowest, np.inf)), epsilon, delta, clipped, clip)
         as_good = choice is not None and least <= lowest
-        if choice is not None:  # the plan that may be as good as the best of all need not be the cohort's best plan
+        # the plan that may be as good as the best of all need not be the best plan of this cohort
+        if choice is not None:
             reached = float(np.nextafter(choice.plan.mean_square, np.inf))
             choice, _ = _best(own, reached, epsilon, delta, clipped, clip)
         choices.append(CohortChoice(cohort, choice, least if choice else None, cohort == best.cohort, as_good))
@@ -943,19 +973,19 @@ def _best(
 def least_epsilon(
     settings: Sequence[PrivateRounds], delta: float, clipped: float = CLIPPED, clip: float | None = None
 ) -> float:
-    """The least epsilon, up to one percent, at which a training in these settings lowers the expected error.
+    """The smallest epsilon, up to one percent, at which a training in these settings lowers the expected error.
 
-    The search halves an interval, since more noise never helps. The result is infinite where even epsilon = 6.9e4 does
-    not lower the error.
+    The search halves an interval, which is possible since more noise never helps. The result is infinite if even
+    epsilon = 6.9e4 does not lower the error.
 
     Args:
         settings: settings from `private_settings`.
         delta: the budget's delta, in (0, 1).
-        clipped: the largest chance that any clip is active; default 0.01.
-        clip: as in `best_choices`; default: each setting's least clip.
+        clipped: the largest allowed chance that anything is clipped; default 0.01.
+        clip: as in `best_choices`; default: the smallest suitable norm of each setting.
 
     Raises:
-        ValueError: as `best_choices`, except that a clip that may be active is not refused.
+        ValueError: as `best_choices`, except that a norm that may clip is not refused.
     """
     before = float(min(setting.square[0] for setting in settings))
 
@@ -966,7 +996,7 @@ def least_epsilon(
             for plan, _ in setting._plans_below(before, FINER**step, delta, clipped, clip)
         )
 
-    low = high = 0  # epsilon = 1; for extreme epsilons the accountant takes longest
+    low = high = 0  # the search begins at epsilon = 1, since the accountant takes longest for extreme epsilons
     while not helps(high):
         interruption.check()
         low, high = high, high + max(high, TWICE)

@@ -1,10 +1,11 @@
-"""Rounding: error bounds of float64 operations, rounded outward, and error-free products (Dekker 1971).
+"""Error bounds of float64 operations, rounded outward, and products without error (Dekker 1971).
 
-Each function takes values and errors, elementwise half-widths, and returns a value and its error. A result beyond
-float64 has an infinite error; a result without a value (infinity minus infinity) is a NaN, which `Estimate` refuses.
+The functions that return a `Pair` take values and errors, which are elementwise half-widths, and return a value and its
+error. A result beyond float64 has an infinite error. A result without a value (infinity minus infinity) is a NaN, which
+`Estimate` refuses.
 
-Error-free transformations of products lose no rounding error, so signs can be exact. The rounding bounds of products
-and running sums in long precision do not grow with the number of terms.
+Other functions compute products together with their rounding errors, so that signs can be exact, and products and
+running sums in long precision. The rounding bounds of the latter do not grow with the number of terms.
 """
 
 import math
@@ -13,20 +14,23 @@ import numpy as np
 from jaxtyping import Float
 
 UNIT = 2.0**-53  # largest relative rounding error of one operation
-LEAST = 5e-324  # the smallest positive number: twice the largest error of an underflowing operation
+LEAST = 5e-324  # the smallest positive number, which is twice the largest error of an underflowing operation
 
 Pair = tuple[np.ndarray, np.ndarray]
 
 
 def added(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarray) -> Pair:
-    """a + b; sums do not underflow."""
+    """The sum a + b; sums do not underflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         value = a + b
         return value, _outward(a_error + b_error + UNIT * np.abs(value), 3)
 
 
 def multiplied(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarray) -> Pair:
-    """a * b, elementwise; a factor of exactly 0, 1 or -1, such as an entry of a mask, causes no rounding error."""
+    """The product a * b, elementwise.
+
+    A factor of exactly 0, 1 or -1, such as an entry of a mask, causes no rounding error.
+    """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         value = a * b
         error = np.abs(a) * b_error + np.abs(b) * a_error + a_error * b_error + UNIT * np.abs(value)
@@ -38,9 +42,9 @@ def multiplied(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.nd
 
 
 def product(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarray) -> Pair:
-    """The matrix product a @ b; sums may be taken in any order, as a BLAS does.
+    """The matrix product a @ b, whose sums may be taken in any order, as a BLAS does.
 
-    `a` is (..., n, k) and `b` (..., k, p), or they are vectors; the errors are bounds, in the same shapes.
+    `a` is (..., n, k) and `b` is (..., k, p), or both are vectors. The errors are bounds, in the same shapes.
     """
     terms = a.shape[-1]
     share = 1.01 * (terms + 2) * UNIT
@@ -60,12 +64,12 @@ def product(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarr
 
 
 def _scaled(size: np.ndarray, share: float) -> np.ndarray:
-    """An upper bound, up to a relative rounding error, of `share` times each size; 0 only where the size is 0."""
+    """An upper bound, up to a relative rounding error, of `share` times each size; 0 only if the size is 0."""
     return np.where(size == 0, 0.0, size * share + LEAST)
 
 
 def root(value: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> Pair:
-    """The square root of a number known not to be negative: the part of its enclosure below 0 is cut off.
+    """The square root of a number that is known not to be negative; the part of its enclosure below 0 is cut off.
 
     Raises:
         ValueError: the whole enclosure is negative.
@@ -80,8 +84,9 @@ def root(value: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> Pair:
 
 
 def logarithms(lo: np.ndarray, hi: np.ndarray) -> Pair:
-    """A lower bound of log lo and an upper bound of log hi; a library's logarithm is within two units in the last
-    place.
+    """A lower bound of log lo and an upper bound of log hi.
+
+    The bounds assume that the library's logarithm is within two units in the last place.
 
     Raises:
         ValueError: the upper end is 0 or less.
@@ -94,13 +99,14 @@ def logarithms(lo: np.ndarray, hi: np.ndarray) -> Pair:
 
 
 def norm(value: np.ndarray, error: np.ndarray, axis: int | None) -> Pair:
-    """The Euclidean norm, scaled by a power of 2, so that no square is lost or too large."""
+    """The Euclidean norm, computed from entries scaled by a power of 2, so that no square is lost or too large."""
     terms = value.size if axis is None else value.shape[axis]
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         largest = np.max(np.maximum(np.abs(value), error), axis=axis, keepdims=True, initial=0.0)
         _, exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))
         length, off = (np.sqrt((np.ldexp(part, -exponent) ** 2).sum(axis=axis)) for part in (value, error))
-        off = _outward(off + (terms + 4) * UNIT * length, terms + 8) + terms * 1e-160  # small squares underflow
+        # squares of small entries underflow
+        off = _outward(off + (terms + 4) * UNIT * length, terms + 8) + terms * 1e-160
         back = np.squeeze(exponent, axis) if axis is not None else exponent.reshape(())
         length, off = np.ldexp(length, back), np.ldexp(off, back) + LEAST
         length, off = np.where(np.isfinite(length), length, np.inf), np.where(np.isfinite(off), off, np.inf)
@@ -108,39 +114,44 @@ def norm(value: np.ndarray, error: np.ndarray, axis: int | None) -> Pair:
 
 
 def _outward(error: np.ndarray, roundings: int) -> np.ndarray:
-    """An upper bound of an error that was computed with this many roundings: 0 stays 0, and NaN becomes infinite."""
+    """An upper bound of an error that was computed with this many roundings; 0 stays 0, and NaN becomes infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         error = np.where(error == 0, error, np.nextafter(error * (1 + 2 * (roundings + 1) * UNIT), np.inf))
     return np.where(np.isnan(error), np.inf, error)
 
 
-SMALLEST = 2.0**-1074  # the least positive float64: a result below 2^-1022 errs by at most half of this number
-_BLOCK = 2**14  # products that are scaled back at a time
+SMALLEST = 2.0**-1074  # the least positive float64; a result below 2^-1022 errs by at most half of this number
+_BLOCK = 2**14  # number of products that are scaled back at a time
 
 
 def scaled_rows(x: np.ndarray) -> np.ndarray:
-    """Rows scaled by powers of two so that their largest entries are in [1/2, 1): exact, and no product overflows."""
+    """The rows, scaled by powers of two so that their largest entries are in [1/2, 1).
+
+    The scaling is exact, and no product of scaled rows overflows.
+    """
     return np.ldexp(x, -np.frexp(np.abs(x).max(axis=-1, keepdims=True))[1])
 
 
 def row_norms(x: np.ndarray) -> np.ndarray:
-    """Euclidean norms of the rows, whose squares may lie far beyond the range of float64; (n, d) -> (n,)."""
+    """Euclidean norms of the rows, (n, d) -> (n,); the squares of the entries may lie far beyond the range of
+    float64.
+    """
     exponents = row_exponents(x)
     return np.ldexp(np.linalg.norm(np.ldexp(x, -exponents[:, None]), axis=1), exponents)
 
 
 def row_exponents(x: np.ndarray) -> np.ndarray:
-    """The e for which the largest entry of a row is in [2^(e-1), 2^e), (n,); 0 for a row of zeros."""
+    """For each row, the e for which its largest entry is in [2^(e-1), 2^e), (n,); 0 for a row of zeros."""
     return np.frexp(np.abs(x).max(axis=-1))[1]
 
 
 def products_scaled_back(out: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """out[i, j] 2^(left_i + right_j), in place: turn products of scaled rows into products of the rows themselves.
+    """Turn products of scaled rows into products of the rows themselves: out[i, j] 2^(left_i + right_j), in place.
 
-    `out` is (n, p); `left`, (n,), and `right`, (p,), are integers.
+    `out` is (n, p). `left`, (n,), and `right`, (p,), are integers.
 
     Raises:
-        ValueError: a number beyond the largest float64.
+        ValueError: a product is beyond the largest float64.
     """
     step = max(1, _BLOCK // max(1, len(right)))
     for start in range(0, len(left), step):
@@ -158,7 +169,10 @@ def products_scaled_back(out: np.ndarray, left: np.ndarray, right: np.ndarray) -
 
 
 def halves(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two numbers of 26 bits that sum to each value, below 2^996 (Veltkamp); products of such halves are exact."""
+    """For each value, two numbers of 26 bits that sum to it (Veltkamp); products of such halves are exact.
+
+    The values must be below 2^996.
+    """
     shifted = (2.0**27 + 1) * value
     high = shifted - (shifted - value)
     return high, value - high
@@ -167,12 +181,18 @@ def halves(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def product_error(
     product: np.ndarray, a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """a b - product exactly, where product is a b in float64 and a, b are given by their halves (barring underflow)."""
+    """The exact error a b - product, where `product` is a b in float64, and a and b are given by their halves.
+
+    It is exact unless a product underflows.
+    """
     return ((a[0] * b[0] - product) + a[0] * b[1] + a[1] * b[0]) + a[1] * b[1]
 
 
 def dot_product(a: np.ndarray, b: np.ndarray) -> float:
-    """a . b of two vectors times a positive power of two, rounded once: the sign is exact, and 0 means a . b = 0."""
+    """The product a . b of two vectors times a positive power of two, rounded once.
+
+    So its sign is exact, and 0 means that a . b = 0.
+    """
     if not (a.any() and b.any()):
         return 0.0
     a, b = scaled_rows(a), scaled_rows(b)
@@ -180,14 +200,15 @@ def dot_product(a: np.ndarray, b: np.ndarray) -> float:
     return math.fsum([*product.tolist(), *product_error(product, halves(a), halves(b)).tolist()])
 
 
-LONG = np.longdouble  # 64 bits of mantissa where the machine has them; every bound reads its precision from the type
+# a type with 64 bits of mantissa on machines that have it; every bound reads its precision from the type
+LONG = np.longdouble
 LONG_EPS = float(np.finfo(LONG).eps)
 BLOCK = 128
 TINY = float(np.finfo(float).tiny)
 
 
 def long_product(x: Float[np.ndarray, "n l"], rows: Float[np.ndarray, "h l"]) -> Float[np.ndarray, "n h"]:
-    """x rows^T of float64 matrices in long precision, to within `long_product_error`.
+    """x rows^T of float64 matrices in long precision, with an error of at most `long_product_error`.
 
     Each factor is cut into slices of so few bits that the products of the leading slices are exact in float64.
     """
@@ -198,15 +219,15 @@ def long_product(x: Float[np.ndarray, "n l"], rows: Float[np.ndarray, "h l"]) ->
 
 
 def long_product_error(x: Float[np.ndarray, "n l"], rows: Float[np.ndarray, "h l"]) -> Float[np.ndarray, "n h"]:
-    """Bound on the error of `long_product` from the largest entries and from underflow."""
+    """A bound of the error of `long_product`, from the largest entries and from underflow."""
     left, right = np.abs(x).max(axis=1)[:, None], np.abs(rows).max(axis=1)
-    terms = (x != 0).astype(float) @ (rows != 0).T.astype(float)  # other terms are exactly 0
-    relative = max(16 * LONG_EPS, 5 * 2.0 ** (-3 * _bits(x.shape[1])))  # four products are left out
+    terms = (x != 0).astype(float) @ (rows != 0).T.astype(float)  # the other terms are exactly 0
+    relative = max(16 * LONG_EPS, 5 * 2.0 ** (-3 * _bits(x.shape[1])))  # four of the products of slices are left out
     return terms * (relative * left * right + 1e-300 * (left + right) + TINY)
 
 
 def running_sum(terms: np.ndarray) -> np.ndarray:
-    """The cumulative sums along the last axis, in long precision, by blocks."""
+    """The cumulative sums along the last axis, in long precision, computed in blocks."""
     terms = np.asarray(terms, LONG)
     length = terms.shape[-1]
     if length <= BLOCK:
@@ -219,22 +240,28 @@ def running_sum(terms: np.ndarray) -> np.ndarray:
 
 
 def running_sum_error(length: int) -> float:
-    """Bound on the rounding of `running_sum` over this many terms, for terms whose absolute values sum to 1."""
+    """A bound of the rounding error of `running_sum` over this many terms, if the absolute values of the terms sum to
+    1.
+    """
     levels = max(1, math.ceil(math.log(length + 1) / math.log(BLOCK)))
     return (levels * (BLOCK + 1) + 8) * LONG_EPS
 
 
 def _bits(length: int) -> int:
-    """Bits of a slice, so few that sums of this many products of two of them are exact in float64."""
+    """The number of bits of a slice.
+
+    It is so small that sums of `length` products of two slices are exact in float64.
+    """
     return (53 - math.ceil(math.log2(length + 1))) // 2
 
 
 def _slices(matrix: np.ndarray, bits: int) -> list[np.ndarray]:
-    """Three matrices that sum to this one up to 2^(-3 bits) of each row's largest entry."""
+    """Three matrices that sum to this matrix, up to 2^(-3 bits) of each row's largest entry."""
     _, exponent = np.frexp(np.abs(matrix).max(axis=1, keepdims=True))
     parts, rest = [], matrix
     for slice_number in (1, 2, 3):
-        unit = np.ldexp(1.0, np.maximum(exponent - slice_number * bits, -1000))  # underflow is in the error bound
+        # underflow is included in the error bound
+        unit = np.ldexp(1.0, np.maximum(exponent - slice_number * bits, -1000))
         parts.append(np.rint(rest / unit) * unit)
         rest = rest - parts[-1]
     return parts
