@@ -15,7 +15,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A family of the numbers 1 to `period`, again and again."""
+    """A family of cases, the numbers 1 to `period`, again and again."""
 
     name: str = "numbers"
     trials: int = 30

@@ -1,4 +1,4 @@
-"""Every loop of the packages has a named end, and can be interrupted before it."""
+"""Tests of the loops of the packages: each has a named end, and can be interrupted before it."""
 
 import ast
 from functools import cache
@@ -7,8 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
 
-# `while` loops that need no check for interrupts because they are short, wait for others, or are compiled; with their
-# ends.
+# `while` loops with their ends that need no check for interrupts, because they are short, wait for others, or are
+# compiled.
 SHORT = {
     "bounds/fl_ntk/movement_parts.py _linear_part": "the bits of the number of rounds",
     "experiments/formulas/latex.py _typed": "takes a part of the formula from its list at each turn",
@@ -48,7 +48,7 @@ SHORT = {
     "experiments/studies/running/worker.py main": "the work that is sent, until it says stop",
 }
 
-# `while True` loops, each with its end. A generator's caller checks for interrupts.
+# `while True` loops, each with its end. If the loop is in a generator, the caller checks for interrupts.
 ENDLESS = {
     "experiments/studies/whole_run.py measured_until": "the seeds double until the budget is spent",
     "ntkfl/algorithm1/switch_passes.py step": "once around a ring of entries",
@@ -64,7 +64,9 @@ ENDLESS = {
 
 
 def loops(text):
-    """(function, whether it is `while True`, whether it checks for an interrupt) of every `while` in this code."""
+    """Returns the function of every `while` in a text, whether it is `while True`, and whether it checks for an
+    interrupt.
+    """
     seen = []
 
     def visit(node, function):

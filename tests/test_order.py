@@ -1,4 +1,6 @@
-"""The tests that `make test` runs, the order in which workers take their files, and the threads of a worker."""
+"""Tests of which tests `make test` runs, of the order in which workers take their files, and of the threads of a
+worker.
+"""
 
 import zlib
 from itertools import product
@@ -19,7 +21,10 @@ def conftest(request):
 
 
 class Case:
-    """A collected test; `tables` has the row that this case takes, by the joined argument names of each table."""
+    """A collected test with the attributes that the plugin reads.
+
+    `tables` has the row that this case takes of each table; its keys are the joined argument names.
+    """
 
     def __init__(self, obj, tables=None, slow=False):
         self.obj, self.tables, self.slow, self.nodeid = obj, tables or {}, slow, f"{obj.__name__}[{id(self)}]"
@@ -56,7 +61,7 @@ def test_every_row_of_every_table_is_in_a_quick_case_and_the_rest_of_a_product_i
 
 
 def representative():
-    """Does nothing; stands for a test."""
+    """Does nothing, in place of a test."""
 
 
 @pytest.mark.parametrize(
@@ -78,7 +83,7 @@ def test_a_quarter_of_the_examples_is_drawn_where_slow_tests_are_left_out(confte
 def test_the_longest_files_come_first_then_those_of_most_slow_tests_and_then_those_of_most_tests(conftest):
     assert all(path.is_file() for path in conftest.LONGEST)
     first, second, *_ = conftest.LONGEST
-    taken = [  # the file, number of tests and number of slow tests
+    taken = [  # The entries are: the file, its number of tests and its number of slow tests.
         (TESTS / "a.py", 1, 0),
         (TESTS / "b.py", 3, 0),
         (TESTS / "c.py", 1, 0),
@@ -96,7 +101,8 @@ def test_the_longest_files_come_first_then_those_of_most_slow_tests_and_then_tho
     conftest.pytest_collection_modifyitems(items)
     names = list(dict.fromkeys(item.path.name for item in items))
     assert names == [first.name, second.name, "f.py", "e.py", "b.py", "d.py", "a.py", "c.py"]
-    assert [item.place for item in items] == [0, 0, 0, 1, 0, 0, 1, 2, 0, 1, 0, 0]  # tests of a file keep their order
+    # The tests of a file keep their order.
+    assert [item.place for item in items] == [0, 0, 0, 1, 0, 0, 1, 2, 0, 1, 0, 0]
 
 
 def test_a_worker_has_one_thread_also_under_a_plain_pytest():

@@ -1,4 +1,8 @@
-"""The plain run over floats, extended precision and balls: against `simulate`, exact fractions, and each other."""
+"""Tests of the plain run of Algorithm 1 in float64, in extended precision and in ball arithmetic.
+
+The three are compared with `simulate`, with exact fractions, and with each other. Numbers of ball arithmetic (balls)
+are intervals that contain the exact values.
+"""
 
 from fractions import Fraction
 
@@ -28,7 +32,7 @@ def test_every_arithmetic_agrees_with_the_simulator(linearised):
 
 
 def exact_outputs(problem, setup, hidden, signs):
-    """y(t) in rational arithmetic; sqrt(width) must be rational."""
+    """Returns y(t) in rational arithmetic; sqrt(width) must be rational."""
     root = Fraction(int(np.sqrt(setup.width)))
     assert root**2 == setup.width
     x, u = ([[Fraction(v) for v in row] for row in rows] for rows in (problem.x.tolist(), hidden.tolist()))
@@ -77,7 +81,7 @@ def test_balls_contain_the_exact_rational_run(bits):
         for i, value in enumerate(row):
             assert abs(value - Fraction(float(balls.value[t, i]))) <= Fraction(float(balls.error[t, i]))
     assert balls.error.max() < 1e-8 if bits == 40 else balls.error.max() < 1e-15
-    assert np.abs(exact[3][0] - exact[0][0]) > 1e-3  # outputs moved in the run
+    assert np.abs(exact[3][0] - exact[0][0]) > 1e-3  # The run did move the outputs.
 
 
 @pytest.mark.parametrize("linearised", [False, True])
@@ -140,7 +144,10 @@ def test_what_does_not_fit_is_refused_as_by_the_simulator():
 
 @pytest.mark.parametrize("linearised", [False, True])
 def test_local_flips_are_counted_from_the_weights(linearised):
-    """Each client's round is replayed from its first weights, and flips are counted neuron by neuron."""
+    """Flips in local steps are counted from the weights.
+
+    Each client's round is repeated from its first weights, and flips are counted neuron by neuron.
+    """
     run = plain_run(PROBLEM, SETUP, WEIGHTS, linearised=linearised, keep=range(SETUP.rounds))
     start, scale = PROBLEM.x @ WEIGHTS.hidden.T >= 0, 1 / np.sqrt(SETUP.width)
     for t in range(SETUP.rounds):
@@ -158,7 +165,8 @@ def test_local_flips_are_counted_from_the_weights(linearised):
 @pytest.mark.parametrize("arithmetic", [BALL, EXTENDED, DOUBLE])
 def test_a_sample_that_activates_no_neuron_has_output_zero(arithmetic):
     problem = Problem(np.array([[1.0, 0.0], [0.0, 1.0]]), np.ones(2))
-    for asleep in ([-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]):  # no neuron is active on both samples, or on one of them
+    # No neuron is active on both samples in the first case, and on one of them in the others.
+    for asleep in ([-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]):
         weights = Weights(np.array([asleep, asleep]), np.array([1.0, -1.0]))
         run = plain_run(problem, Setup(width=2, eta_local=0.1, rounds=2), weights, arithmetic)
         sleeping = np.array(asleep) < 0

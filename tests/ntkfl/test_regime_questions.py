@@ -1,4 +1,7 @@
-"""Every regime has the questions of all regimes, and answers each or says why not and which regime does."""
+"""Tests of the functions that all kernel regimes share: every regime has each of them.
+
+It answers, or says why it cannot and which regime does.
+"""
 
 import inspect
 from dataclasses import replace
@@ -50,7 +53,7 @@ def test_a_loss_says_why_it_has_no_rate_and_what_would_have_one():
         AttributeError, match=r"^ConvexRegime has no rate: under a loss a round is no linear map.*`bound`"
     ):
         _ = regime.rate  # type: ignore[attr-defined]
-    squares = kernel_regime(PROBLEM, SETUP)  # the regime that the message advises
+    squares = kernel_regime(PROBLEM, SETUP)  # This is the regime that the message recommends.
     assert np.abs(squares.outputs([3, 9]) - regime.outputs([3, 9])).max() <= 1e-13
     assert regime.movement([0, 3, 9]) == pytest.approx(squares.movement([0, 3, 9]), rel=1e-12)
 
@@ -72,7 +75,10 @@ def test_response_eigenvalues_are_1_less_those_of_the_round_map(method):
 
 @quietly
 def test_the_method_that_is_taken_where_none_is_named_is_one():
-    """If clients' sizes differ, the default's unweighted mean is not FedAvg's; both take eta_global as server step."""
+    """If no method is named, the method is FL-NTK's Algorithm 1.
+
+    Its unweighted mean differs from FedAvg's mean if clients differ in size. Both take eta_global as the server's step.
+    """
     drawn = random_rounds(PROBLEM, SETUP)
     functions = (kernel_regime, random_rounds, sampled_rounds, limit_curves)
     assert {inspect.signature(function).parameters["method"].default for function in functions} == {"fl-ntk"}

@@ -1,4 +1,7 @@
-"""Tiles on a Dask cluster and on a device of torch agree with one process; refusals are reported, nothing is lost."""
+"""Tests of tiles on a Dask cluster and on a device of torch: results agree with those of one process.
+
+Refusals are reported, and nothing is lost.
+"""
 
 import os
 import signal
@@ -33,7 +36,7 @@ def started(workers, **more):
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    """Tiles are made small, so that matrices of tens of rows have several slabs of several tiles."""
+    """Makes tiles small, so that matrices of tens of rows have several slabs of several tiles."""
     monkeypatch.setattr(tiles, "SLAB", 12)
     for module in (tiles, remote_tiles):
         monkeypatch.setattr(module, "TILE", 4)
@@ -63,7 +66,10 @@ def test_tiles_of_workers_are_those_of_one_process_to_the_bit(client, kernel, dt
 
 
 def test_no_slab_leaves_its_worker(two_workers, monkeypatch):
-    """The asking process lacks the memory of all tiles: nothing that it receives is as large as a slab."""
+    """No slab leaves its worker.
+
+    The process that asks lacks the memory for all tiles, so nothing that it receives is as large as a slab.
+    """
     sizes, awaited = [], remote_tiles._awaited
 
     def size(result):
@@ -78,7 +84,7 @@ def test_no_slab_leaves_its_worker(two_workers, monkeypatch):
     x = np.random.default_rng(0).standard_normal((90, 5))
     there = DaskTiles.on(two_workers, gram.infinite, x)
     _ = there @ x[:, :1], there.norm, there.trace, there.largest_own, there[np.ix_(np.arange(9), np.arange(9))]
-    assert len(sizes) >= 6 and max(sizes) < 12 * 24  # entries of the second slab; there are eight slabs
+    assert len(sizes) >= 6 and max(sizes) < 12 * 24  # This is the number of entries of the second of eight slabs.
 
 
 @pytest.mark.parametrize(
@@ -114,9 +120,9 @@ def test_the_curves_are_the_same_with_their_error_bounds(method, tiles, two_work
     assert shared.to_dict() == alone.to_dict()
 
 
-@pytest.mark.slow  # workers are processes; in tests below, workers end inside this process
+@pytest.mark.slow  # Here workers are processes. In the tests below they end inside this process.
 def test_a_worker_that_dies_is_replaced_by_another(monkeypatch):
-    monkeypatch.undo()  # small tiles are undone, since worker processes do not have them
+    monkeypatch.undo()  # Tiles get their usual size, since worker processes do not have the small size.
     problem, killed = images(), []
 
     def kill(done, total):
@@ -139,7 +145,7 @@ def test_rows_that_are_computed_again_with_other_bits_are_refused(monkeypatch):
         there = DaskTiles.on(client, kernel, x)
         before = there @ x
         monkeypatch.setenv("OTHER_BITS", str(2.0**-52))
-        np.testing.assert_array_equal(there @ x, before)  # the rows are there still
+        np.testing.assert_array_equal(there @ x, before)  # The worker still has the rows.
         cluster.sync(next(iter(cluster.workers.values())).close)
         for asked in (lambda: there @ x, lambda: there.trace):
             with pytest.raises(ClusterStopped, match="computed again, and differ in some bits from the first rows"):
@@ -160,7 +166,7 @@ def test_a_run_whose_workers_are_all_gone_is_kept_and_goes_on_without_them(tmp_p
             limit_curves(problem, ROUNDS, method="scaffold", cluster=client, keep=keep, progress=end)
     told = []
     again = limit_curves(problem, ROUNDS, method="scaffold", keep=keep, progress=lambda done, _: told.append(done))
-    assert told[0] == 10  # the last round that was kept
+    assert told[0] == 10  # Round 10 is the last round that was kept.
     assert again.to_dict() == limit_curves(problem, ROUNDS, method="scaffold").to_dict()
 
 
@@ -186,7 +192,7 @@ def test_too_little_memory_is_said_before_the_work(two_workers, monkeypatch):
 
 def test_float32_is_taken_where_float64_does_not_fit_the_workers(two_workers, monkeypatch):
     n, d = 400, 4
-    halves = 2 * (tiles.tiles_room(n, "float64") + 16 * n * d)  # what two workers need beside their rows
+    halves = 2 * (tiles.tiles_room(n, "float64") + 16 * n * d)  # what two workers need besides their rows
     room = [tiles.tiles_bytes(n, dtype) - tiles.tiles_room(n, dtype) + halves for dtype in ("float64", "float32")]
     monkeypatch.setattr(remote_tiles, "available", lambda: sum(room) / 2)
     regime = kernel_regime(data.sphere(n=n, d=d), SMALL_STEPS, matrix_free=True, cluster=two_workers)

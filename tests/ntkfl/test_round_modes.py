@@ -1,4 +1,7 @@
-"""Powers and geometric sums against exact rational arithmetic; the search for the first round against brute force."""
+"""Tests of powers and geometric sums against exact rational arithmetic.
+
+The search for the first round is compared with brute force.
+"""
 
 from fractions import Fraction
 
@@ -25,13 +28,14 @@ def test_powers_and_sums_are_those_of_rational_arithmetic(x, terms):
     power, total = (1 - q) ** terms, sum(((1 - q) ** s for s in range(terms)), Fraction(0))
     slack = 50 * EPS
     assert abs(Fraction(float(decay(x, terms))) - power) <= slack * (terms + 1) * abs(power) + Fraction(1, 10**300)
-    # the error is relative to the sum of moduli, since an alternating sum may be far below its terms
+    # The error is relative to the sum of moduli, since an alternating sum may be far smaller than its terms.
     moduli = sum((abs(1 - q) ** s for s in range(terms)), Fraction(0))
     assert abs(Fraction(float(geometric_sum(x, 1.0, terms))) - total) <= slack * (terms + 1) * moduli
 
 
 def test_sums_of_very_many_terms():
-    np.testing.assert_allclose(geometric_sum(np.array([1.0, 0.5, 1e-3]), 0.7, 10**15), [1, 2, 1e3], rtol=1e-14)  # 1 / q
+    # The limit is 1 / q.
+    np.testing.assert_allclose(geometric_sum(np.array([1.0, 0.5, 1e-3]), 0.7, 10**15), [1, 2, 1e3], rtol=1e-14)
     assert geometric_sum(0.0, 0.7, 10**15) == pytest.approx(7e14, rel=1e-15)
     assert geometric_sum(1e-25, 0.7, 10**6) == pytest.approx(7e5, rel=1e-15)
     assert geometric_sum(1e-15, 1.0, 10**15) == pytest.approx((1 - np.exp(-1)) * 1e15, rel=1e-13)
@@ -54,13 +58,16 @@ def modes(h, owner, eta_local, steps, rho):
     rank=st.integers(2, 9),
 )
 def test_first_round_is_the_first_one_met_by_iteration(seed, n, steps, fraction, eps, rank):
-    """Features with a spread of scales make H P strongly non-normal; rank < n makes H singular."""
+    """The first round below a target is the first one that iteration finds.
+
+    Features whose scales differ make H P strongly non-normal. If rank < n, H is singular.
+    """
     rng = np.random.default_rng(seed)
     phi = rng.normal(size=(n, rank)) * 10.0 ** rng.uniform(-0.6, 0, size=(n, 1))
     h, owner = phi @ phi.T, np.append([0, 1], rng.integers(0, 2, n - 2))
     eta_local = fraction * 2 / np.linalg.norm(h, 2)
     of, m = modes(h, owner, eta_local, steps, 0.5)
-    residual = h @ rng.normal(size=(n, 1))  # a residual in the range of H vanishes in the end
+    residual = h @ rng.normal(size=(n, 1))  # A residual in the range of H vanishes in the end.
     target = eps * np.linalg.norm(residual)
     first = first_round_within(of, residual, target)
     for _ in range(min(first, 20000)):
@@ -71,10 +78,13 @@ def test_first_round_is_the_first_one_met_by_iteration(seed, n, steps, fraction,
 
 
 def test_first_round_of_a_norm_that_dips_and_rises():
-    """A residual with a part that never changes is below the target only for a while, or never."""
+    """The first round is found if the norm falls and rises again.
+
+    A residual with a part that never changes is below the target only for a while, or never.
+    """
     h, owner = np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([0, 1])
     of, m = modes(h, owner, 0.01, 50, 0.05)
-    initial = np.array([[1.0], [0.0]])  # this residual tends to (1/2, -1/2)
+    initial = np.array([[1.0], [0.0]])  # This residual tends to (1/2, -1/2).
     path = [np.linalg.norm(np.linalg.matrix_power(m, t) @ initial) for t in range(400)]
     for target in (0.99, 0.8, 0.71):
         assert first_round_within(of, initial, target) == np.flatnonzero(np.array(path) <= target)[0]
@@ -85,7 +95,11 @@ def test_first_round_of_a_norm_that_dips_and_rises():
 
 
 def test_first_round_when_the_norm_alternates():
-    """A mode with factor d = -.999 cancels another mode in odd rounds only: two neighbouring rounds differ fourfold."""
+    """The first round is found if the norm alternates.
+
+    A mode with the factor d = -.999 cancels another mode in odd rounds only, so that the norms of two neighbouring
+    rounds differ by a factor of four.
+    """
     outward = np.array([[1.0, 0.9, 0.0], [0.0, np.sqrt(0.19), 0.0], [0.0, 0.0, 0.01]])
     x, sizes = np.array([0.001, 1.999, 0.001]), np.linalg.svd(outward, compute_uv=False)
     inverse = np.linalg.inv(outward)
@@ -99,7 +113,11 @@ def test_first_round_when_the_norm_alternates():
 
 @pytest.mark.parametrize("x2", [1 + 2**0.5, 3.0, 2.2])
 def test_indefinite_p_on_a_singular_gram(x2):
-    """Two copies of a direction at scales 1 and x2, K = 2: at x2 = 1 + sqrt 2 a Jordan block makes r grow linearly."""
+    """An indefinite P on a singular Gram matrix is treated correctly.
+
+    There are two copies of a direction at scales 1 and x2, and K = 2. At x2 = 1 + sqrt 2 a Jordan block makes r grow
+    linearly.
+    """
     scale = np.sqrt([1.0, x2])
     h = np.outer(scale, scale)
     of, m = modes(h, np.array([0, 1]), 1.0, 2, 0.5)

@@ -1,4 +1,7 @@
-"""Neurons held at kinks: the forces that hold them, and the kernel of the sliding network."""
+"""Tests of neurons that training holds at kinks: the forces that hold them there.
+
+The kernel of such a network, which slides along its kinks, is tested too.
+"""
 
 import numpy as np
 import pytest
@@ -37,7 +40,7 @@ def test_the_activation_keeps_a_neuron_at_all_its_kinks(seed, both):
         active[pairs[here, 1]] = psi[here]
         force = (active * residual) @ problem.x
         assert np.abs(force @ problem.x[pairs[here, 1]].T).max() <= 1e-9 * (1 + np.abs(psi).max()) * 10
-        # the features along the kinks give the same force
+        # The features along the kinks give the same force.
         along = weights.signs[neuron] / np.sqrt(30) * force
         assert np.einsum("i,id->d", residual, held_pairs.features()[:, neuron]) == pytest.approx(along, abs=1e-9)
     for (r, i), value, held in zip(pairs, psi, held_pairs.held(residual), strict=True):
@@ -45,7 +48,10 @@ def test_the_activation_keeps_a_neuron_at_all_its_kinks(seed, both):
 
 
 def test_the_kernel_is_that_of_gradients_along_the_kinks():
-    """By a loop over neurons, with an orthonormal basis of the hyperplane of each kink."""
+    """The kernel is that of gradients along the kinks.
+
+    It is computed by a loop over neurons, with an orthonormal basis of the hyperplane of each kink.
+    """
     problem, weights, _ = network(5)
     pairs = np.array([[0, 1], [4, 3], [4, 0]])
     kernel, patterns = np.zeros((4, 4)), weights.hidden @ problem.x.T >= 0
@@ -59,11 +65,14 @@ def test_the_kernel_is_that_of_gradients_along_the_kinks():
     sliding_kernel = sliding(problem, weights, pairs).kernel()
     assert sliding_kernel == pytest.approx(kernel, abs=1e-12)
     whole = sliding(problem, weights, np.zeros((0, 2), int)).kernel()
-    assert np.linalg.eigvalsh(whole - sliding_kernel)[0] >= -1e-12  # projections only reduce the kernel
+    assert np.linalg.eigvalsh(whole - sliding_kernel)[0] >= -1e-12  # Projections only reduce the kernel.
 
 
 def test_the_residual_approaches_the_limit_of_no_other_kernel():
-    """Neither the actual patterns' kernel nor one that omits held pairs without a projection has this limit."""
+    """The residual approaches the limit of no other kernel.
+
+    Two other kernels are tried: that of the actual patterns, and one that omits held pairs without a projection.
+    """
     case = sliding_case(1)
     projected = case.runs[0][-1].mean()
     flat = case.sliding.patterns * (case.weights.signs / 8)[:, None]
@@ -75,7 +84,10 @@ def test_the_residual_approaches_the_limit_of_no_other_kernel():
 
 
 def test_a_run_with_clients_and_local_steps_is_algorithm_1():
-    """From starts at kinks: `simulate` ends as far from the limit as the case's own rounds."""
+    """A run with clients and local steps is Algorithm 1.
+
+    From starts at kinks, `simulate` ends as far from the limit as the case's own rounds.
+    """
     case = sliding_case(2, clients=2, local_steps=3)
     y = case.weights.outputs(case.x) + case.residual
     problem = Problem(case.x, y, np.array([0, 1, 0, 1]))
@@ -94,7 +106,10 @@ def test_one_local_step_on_several_clients_is_gradient_descent():
 
 @pytest.mark.slow
 def test_with_local_steps_most_held_pairs_cross_on_their_client_only():
-    """Late in training only the round map with all held pairs projected out predicts the residual."""
+    """With local steps, most held pairs cross their kinks during the steps of their own client only.
+
+    Late in training, only the round map with all held pairs projected out predicts the residual.
+    """
     n, width, clients, local_steps, eta, rounds, window = 20, 200, 4, 5, 0.03, 4000, 100
     problem = data.digits(n=n, clients=clients)
     drawn = draw(width, problem.d, 0)

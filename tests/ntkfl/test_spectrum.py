@@ -1,4 +1,7 @@
-"""Certified eigenvalues: known spectra, two methods against each other, and data with lambda_min = 0."""
+"""Tests of certified eigenvalues: spectra are known, or two methods are compared.
+
+Some data have lambda_min = 0.
+"""
 
 import numpy as np
 import pytest
@@ -23,7 +26,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def second_differences(n):
-    """The matrix with 2 on the diagonal and -1 beside it; its eigenvalues are 2 - 2 cos(k pi / (n + 1))."""
+    """Returns the matrix with 2 on the diagonal and -1 beside it, whose eigenvalues are 2 - 2 cos(k pi / (n + 1))."""
     return 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
 
 
@@ -42,7 +45,10 @@ def test_known_spectrum_is_enclosed(n, method):
 
 @pytest.mark.parametrize("shift", [0.0, -3.0])
 def test_the_eigenvector_of_large_matrices_comes_from_iteration(shift, monkeypatch):
-    """A matrix with a negative eigenvalue has no Cholesky factor for inverse iteration: the matrix is iterated."""
+    """The eigenvector of a large matrix comes from an iteration.
+
+    A matrix with a negative eigenvalue has no Cholesky factor for inverse iteration, so the matrix itself is iterated.
+    """
     h = second_differences(300) + shift * np.eye(300)
     dense = smallest_eigenvalue(h)
     monkeypatch.setattr(spectrum, "LANCZOS_FROM", 0)
@@ -66,11 +72,12 @@ def test_cholesky_and_balls_agree(seed, n, shift, scale):
 
 
 def test_a_singular_matrix_is_not_certified_positive():
-    a = np.random.default_rng(0).integers(-3, 4, (250, 249)).astype(float)  # integers, so that a a^T is exact
+    # The entries are integers, so that a a^T is exact.
+    a = np.random.default_rng(0).integers(-3, 4, (250, 249)).astype(float)
     for part in (a @ a.T, a[:20, :19] @ a[:20, :19].T, np.ones((3, 3)), np.zeros((4, 4)), np.zeros((230, 230))):
         lowest = smallest_eigenvalue(part)
         assert lowest.lo <= 0 <= lowest.hi
-        assert abs(lowest.value) <= 1e-12 * max(np.trace(part), 1)  # Cholesky's bound grows with n times the trace
+        assert abs(lowest.value) <= 1e-12 * max(np.trace(part), 1)  # Cholesky's bound grows with n times the trace.
 
 
 @settings(deadline=None, max_examples=20)
@@ -81,7 +88,7 @@ def test_entry_errors_enter(seed, n, error):
     h = Estimate((a + a.T) / 2, np.full((n, n), error), "by construction")
     noise = rng.choice([-error, error], (n, n))
     inside = h.value + np.triu(noise) + np.triu(noise, 1).T
-    constant = h.value - error  # the largest possible perturbation: |E| = n error
+    constant = h.value - error  # This is the largest possible perturbation: |E| = n error.
     for matrix in (inside, constant):
         assert smallest_eigenvalue(h).lo <= smallest_eigenvalue(matrix).hi
         assert smallest_eigenvalue(h).hi >= smallest_eigenvalue(matrix).lo
@@ -182,7 +189,7 @@ def test_only_the_antipodal_pairs_that_take_part_are_named():
     assert degenerate_pairs(rows) == ((), ((0, 4), (2, 6), (3, 7)))
 
 
-@pytest.mark.parametrize("size", [2.0**-1000, 2.0**600])  # numbers whose squares are no float64
+@pytest.mark.parametrize("size", [2.0**-1000, 2.0**600])  # The squares of these numbers are beyond float64.
 def test_antipodal_pairs_of_any_size_are_degenerate_where_their_directions_are_dependent(size):
     plane = np.array([[1.0, 0, 0], [0.0, 0, 1.0], [0.0, 1.0, 0]])
     rows = np.concatenate([plane, -plane])
@@ -194,7 +201,7 @@ def test_antipodal_pairs_of_any_size_are_degenerate_where_their_directions_are_d
 def test_nearly_parallel_rows_are_positive_definite_though_only_just():
     x = np.array([[1.0, 0.0], [1.0, 1e-7]])
     assert degenerate_pairs(x) == ((), ())
-    exact = 1e-7 / (2 * np.pi)  # angle / (2 pi), to first order
+    exact = 1e-7 / (2 * np.pi)  # The eigenvalue is angle / (2 pi), to first order.
     lowest = smallest_eigenvalue(infinite_estimate(x))
     assert lowest.lo > 0
     assert abs(lowest.value / exact - 1) < 1e-6

@@ -1,4 +1,7 @@
-"""The kernel regime at and next to the limit of the client step, where K even makes P vanish, against plain rounds."""
+"""Tests of the kernel regime at and next to the limit of the client step, against rounds that are written out.
+
+At the limit an even K makes P vanish.
+"""
 
 from dataclasses import replace
 
@@ -17,7 +20,10 @@ KINDS = ["independent", "repeated", "opposite", "nearly repeated"]
 
 
 def plain(h, problem, setup):
-    """Residuals of rounds 0..ROUNDS and of the local steps of the round before, and c_t, in long double."""
+    """Returns residuals and coefficients in long double.
+
+    The residuals are those of rounds 0..ROUNDS and of the local steps of the rounds; the coefficients are c_t.
+    """
     h, residual = h.astype(np.longdouble), problem.y.astype(np.longdouble)
     own = np.where(problem.owner[:, None] == problem.owner, np.longdouble(setup.eta_local) * h, 0)
     path, local, coefficients = [residual], [], [np.zeros_like(residual)]
@@ -57,7 +63,7 @@ def check(regime):
     new = np.array([[0.6, 0.0, -0.8], [0.0, 1.0, 0.0]])
     assert (np.abs(regime.predict(new, t) - coefficients @ infinite(new, regime.problem.x).T) <= slack).all()
     squared = np.maximum(np.einsum("ti,ij,tj->t", coefficients, regime.gram, coefficients), 0.0)
-    of_h = 60 * regime.problem.n * np.finfo(float).eps * (coefficients**2).sum(axis=1)  # c may be large here
+    of_h = 60 * regime.problem.n * np.finfo(float).eps * (coefficients**2).sum(axis=1)  # c may be large here.
     assert (np.abs(regime.movement(t) ** 2 - squared) <= slack[:, 0] * (1 + np.sqrt(squared)) + of_h).all()
     return np.linalg.norm(path.astype(float), axis=1)
 
@@ -87,7 +93,10 @@ def test_next_to_the_limit_the_regime_is_that_of_plain_rounds(seed, n, n_clients
 
 
 def test_the_smallest_case():
-    """Unit rows of one sample each, K = 2: at eta_local q = 2 both clients return to their start."""
+    """In the smallest case each client has one unit row, and K = 2.
+
+    At eta_local q = 2 both clients return to their start.
+    """
     x = np.array([[-0.84, -0.55], [-0.95, 0.32]])
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     regime = KernelRegime(

@@ -1,4 +1,7 @@
-"""Rounds by products in threads, and rounds that follow only neurons that may switch, equal Algorithm 1 to rounding."""
+"""Tests of two fast ways to run rounds, which equal Algorithm 1 up to rounding.
+
+One way is by matrix products in threads. The other, tracking, follows only neurons that may switch on or off.
+"""
 
 import tracemalloc
 import warnings
@@ -18,18 +21,21 @@ from ntkfl.algorithm1.switch_tracking import DealtNetwork, SwitchTracking
 from ntkfl.initialisation import draw
 from ntkfl.problem import Weights
 
-EVERYTHING = 2.0  # a share that entries never exceed: products are never used
+EVERYTHING = 2.0  # a share that entries never exceed, so that products are never used
 
 
 def clients(number, samples, d, width, seed=0):
-    """Samples and labels by client, and a network."""
+    """Returns samples and labels by client, and a network."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(number, samples, d)) / np.sqrt(d)
     return x, rng.normal(size=(number, samples)), Weights(rng.normal(size=(width, d)), rng.choice([-1.0, 1.0], width))
 
 
 def both(monkeypatch, given, setup, most=EVERYTHING, **options):
-    """The run by tracking while at most the share `most` of entries is followed, and the run by products."""
+    """Returns the run by tracking, and the run by products.
+
+    Tracking is used while at most the share `most` of entries is followed.
+    """
     monkeypatch.setattr(client_threads, "worthwhile_share", lambda *_: most)
     options = {"linearised": False} | options
     keep = np.arange(setup.rounds + 1)
@@ -44,7 +50,7 @@ def assert_close(trajectory, expected, off=1e-10):
 
 @pytest.fixture
 def switches(monkeypatch):
-    """The number of neurons that switched on a sample within rounds."""
+    """Counts the neurons that switched on a sample within rounds."""
     seen, add = [0], SwitchTracking._add
 
     def counted(self, piece, entries, coefficients):
@@ -68,10 +74,13 @@ def test_the_runs_of_products(number, samples, d, eta_local, monkeypatch, switch
 @given(seed=st.integers(0, 1000), samples=st.integers(1, 9), steps=st.integers(1, 4), rate=st.floats(0.01, 2.0))
 @settings(max_examples=60, deadline=None)
 def test_the_runs_of_the_whole_record(seed, samples, steps, rate):
-    """Against the simulator that records movements, with clients of different sizes and a width of no whole chunk."""
+    """The runs equal those of the simulator that records movements.
+
+    Clients differ in size, and the width is no whole number of chunks.
+    """
     rng = np.random.default_rng(seed)
     owner = np.r_[np.repeat(np.arange(3), [samples, 1, samples + 2])]
-    x = rng.integers(-2, 3, (len(owner), 2)) / 2.0  # rows may be equal or parallel
+    x = rng.integers(-2, 3, (len(owner), 2)) / 2.0  # Rows may be equal or parallel.
     x[~x.any(axis=1)] = 1.0
     problem = Problem(x, rng.choice([-1.0, 1.0], len(owner)), owner)
     setup = Setup(
@@ -103,7 +112,10 @@ def test_single_precision(monkeypatch, switches):
 
 
 def in_fractions(x, y, weights, setup):
-    """Algorithm 1, client by client, in rational numbers: local outputs (T, K+1, N, c) and the last weights."""
+    """Runs Algorithm 1 in rational numbers, client by client.
+
+    Returns the local outputs (T, K+1, N, c) and the last weights.
+    """
     exact = np.vectorize(Fraction, otypes=[object])
     x, y, u, signs = exact(x), exact(y), exact(weights.hidden), exact(weights.signs)
     scale, eta_local, share = (
@@ -129,7 +141,10 @@ def in_fractions(x, y, weights, setup):
 @given(seed=st.integers(0, 10**6), number=st.sampled_from([1, 2, 4]), samples=st.integers(1, 3))
 @settings(max_examples=60, deadline=None)
 def test_every_bit_where_nothing_is_rounded(seed, number, samples):
-    """Rows are small integers, with duplicates, opposite and zero rows; many weights lie exactly on a hyperplane."""
+    """Every bit agrees if nothing is rounded.
+
+    Rows are small integers, with duplicates, opposite rows and zero rows. Many weights lie exactly on a hyperplane.
+    """
     rng = np.random.default_rng(seed)
     x, y = rng.integers(-1, 2, (number, samples, 2)), rng.integers(-4, 5, (number, samples))
     weights = Weights(rng.integers(-2, 3, (16, 2)).astype(float), rng.choice([-1.0, 1.0], 16))
@@ -139,7 +154,7 @@ def test_every_bit_where_nothing_is_rounded(seed, number, samples):
     assume(max(denominators) < 2**30 and max(map(abs, local.flat)) < 2**16)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(client_threads, "worthwhile_share", lambda *_: EVERYTHING)
-        patched.setattr(switch_tracking, "ROWS", int(rng.integers(1, 8)))  # clients may cross tiles
+        patched.setattr(switch_tracking, "ROWS", int(rng.integers(1, 8)))  # A client may then belong to several tiles.
         tracked = run(x.astype(float), y.astype(float), weights, np.array([2]), setup, linearised=False)
     assert np.array_equal(tracked.local, local.astype(float))
     assert np.array_equal(tracked.kept[0], last.astype(float))
@@ -147,7 +162,7 @@ def test_every_bit_where_nothing_is_rounded(seed, number, samples):
 
 @pytest.fixture
 def starts(monkeypatch):
-    """The shares of entries at the start of rounds, repeated rounds included."""
+    """Records the shares of entries at the start of rounds; repeated rounds count too."""
     seen, start = [], SwitchTracking._start
 
     def noted(self, reach):
@@ -167,7 +182,11 @@ def test_a_reach_that_was_expected_too_small_is_noticed(monkeypatch, starts):
 
 
 def test_a_reach_of_zero_is_left_at_once(monkeypatch, starts):
-    """A client starts without residuals, and the other client moves it: a reach of twice 0 stays too small."""
+    """A reach of zero is given up at once.
+
+    The reach bounds how far a sample's pre-activations move in a round. A client starts without residuals, and the
+    other client moves it, so that a reach of twice 0 would stay too small.
+    """
     x, y, weights = clients(2, 3, 5, 300)
     y[0] = weights.outputs(x[0])
     setup = Setup(width=300, eta_local=0.1, eta_global=1.2, local_steps=4, rounds=3)
@@ -176,7 +195,10 @@ def test_a_reach_of_zero_is_left_at_once(monkeypatch, starts):
 
 
 def test_a_share_of_just_the_most_is_followed(monkeypatch, switches, starts):
-    """One of 49 * 128 pairs is followed, although floats give 1 / 6272 * 6272 < 1."""
+    """A share that equals the largest allowed one is followed.
+
+    One of 49 * 128 pairs is followed, although floats give 1 / 6272 * 6272 < 1.
+    """
     assert 1 / (49 * 128) * (49 * 128) < 1
     x, y = np.ones((49, 1, 2)), np.full((49, 1), 1.0)
     x[0], y[0] = (1.0, -0.999), -1.0
@@ -213,7 +235,10 @@ def test_what_tracking_holds_is_counted(number, samples, width, monkeypatch):
 
 @pytest.mark.parametrize("most", [1e-9, 0.35])
 def test_rounds_with_many_entries_go_by_products(most, monkeypatch):
-    """At .35 some rounds take products, at 1e-9 all do; residuals are large in the first round and small later."""
+    """Rounds with many entries are run by products.
+
+    At .35 some rounds are, at 1e-9 all are. Residuals are large in the first round and small later.
+    """
     tracked, train = [], SwitchTracking.train
 
     def noted(self, eta_local, outputs):
@@ -230,7 +255,7 @@ def test_rounds_with_many_entries_go_by_products(most, monkeypatch):
 
 @pytest.mark.parametrize("samples", [1, 6])
 def test_what_may_switch_is_within_reach(samples):
-    """The bound behind the method: no pre-activation moves farther than its sample's reach."""
+    """No pre-activation moves farther than its sample's reach, which is the bound on which the method rests."""
     x, y, weights = clients(4, samples, 3, 200)
     network, eta_local = DealtNetwork(weights, "float64"), 0.5
     with ThreadPoolExecutor(1) as pool:
@@ -246,7 +271,7 @@ def test_what_may_switch_is_within_reach(samples):
             residuals = labels - np.maximum(z, 0) @ weights.signs / np.sqrt(200)
             u += eta_local / np.sqrt(200) * weights.signs[:, None] * ((z >= 0) * residuals[:, None]).T @ rows
             farthest = np.abs(rows @ (u - weights.hidden).T).max(axis=1)
-            assert (farthest <= (1 + 1e-12) * reach).all()  # one sample can attain the reach
+            assert (farthest <= (1 + 1e-12) * reach).all()  # One sample can attain the reach.
         most = max(most, (farthest / reach).max())
     assert most >= 0.9
 
@@ -280,7 +305,7 @@ def test_the_number_of_threads_of_products_changes_no_bit(number, samples, d, me
     monkeypatch.setattr(client_threads, "ROWS", 4)
     monkeypatch.setattr(client_threads, "PIECE", 2**12)
     given = clients(number, samples, d, 1000)
-    if memory:  # with `memory`, the threads share the neurons of one client
+    if memory:  # With `memory`, the threads share the neurons of one client.
         held = numbers_held(samples, d, "float64")
         memory = 1000 * 8 * (5 * d + held)
         assert clients_at_once(number, held, d, 1000, 8, 1, memory) == 1
@@ -300,7 +325,7 @@ def test_what_is_allocated_is_within_the_count(number, samples, d, linearised, d
     monkeypatch.setattr(client_threads, "PIECE", 2**17)
     width, item = 2**14, np.dtype(dtype).itemsize
     given = clients(number, samples, d, width)
-    ran(*clients(2, samples, d, 200), dtype=dtype)  # compiled before it is measured
+    ran(*clients(2, samples, d, 200), dtype=dtype)  # This compiles the code before the memory is measured.
     memory = width * item * (5 * d + 1.5 * numbers_held(samples, d, dtype)) + 8 * client_threads.PIECE
     tracemalloc.start()
     try:

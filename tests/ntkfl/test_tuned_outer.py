@@ -1,4 +1,7 @@
-"""Outer optimizers: losses of random rounds, floors that are least over all polynomials, rankings as in training."""
+"""Tests of tuned server (outer) optimizers: their losses are those of random rounds.
+
+Lower bounds (floors) are the least over all polynomials, and rankings agree with those in training.
+"""
 
 from itertools import combinations, product
 
@@ -12,7 +15,7 @@ from ntkfl.initialisation import draw
 from ntkfl.memory import TooLittleMemory
 from ntkfl.tuned_outer import Drawn, krylov_floor, tune_outer
 
-# short budgets allow unstable steps
+# With short budgets unstable steps are allowed.
 pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.infinite_width.UnstableSteps")
 SMALL = ragged((2, 3, 2), seed=1)
 SLOW = pytest.mark.slow
@@ -21,7 +24,7 @@ RUNS = 16
 
 
 def expected(problem, one, drawn, **further):
-    """E |r(T)|^2 / n by `random_rounds`."""
+    """Returns E |r(T)|^2 / n by `random_rounds`."""
     setup = Setup(eta_local=one.eta_local, local_steps=one.local_steps)
     given = {"batch_size": drawn.batch_size, "participation": drawn.participation, "noise": drawn.noise}
     given["eta_global"] = one.schedule
@@ -53,7 +56,7 @@ def test_a_falling_rate_is_what_random_rounds_say_and_helps_against_noise():
     rates = np.array(falling.schedule)
     assert len(rates) == 4 and rates[0] == pytest.approx(falling.server_rate) and rates[-1] < 0.9 * rates[0]
     assert np.allclose(rates[1:] / rates[:-1], rates[1] / rates[0])
-    for factor in (0.8, 1.25):  # a search that misses the minimum fails here
+    for factor in (0.8, 1.25):  # This fails for a search that misses the minimum.
         setup = Setup(eta_local=falling.eta_local, local_steps=2)
         fall = np.geomspace(rates[0] * factor, rates[-1] / factor, 4).tolist()
         other = random_rounds(SMALL, setup, None, "fedavg", noise=0.1, eta_global=fall).root_mean_square(4) ** 2
@@ -77,7 +80,10 @@ def test_a_dense_grid_of_steps_finds_hardly_less():
 
 
 def displacements(h, members, steps, eta, batch, cohort):
-    """Means over all batches and cohorts of the map r -> H times the mean displacement, and of its Kronecker square."""
+    """Returns means over all batches and cohorts of a map and of its Kronecker square.
+
+    The map is r -> H times the mean displacement.
+    """
     mean, square = [], []
     for own in members:
         size, maps = min(batch, len(own)), []
@@ -100,13 +106,13 @@ def displacements(h, members, steps, eta, batch, cohort):
 
 
 def loss_of_nesterov(moments, added, y, rounds, rate, momentum):
-    """E |r(T)|^2 / n by the second moments of r and the velocity v: v' = b v + m, r' = r - g (m + b v')."""
+    """Returns E |r(T)|^2 / n from the second moments of r and the velocity v: v' = b v + m, r' = r - g (m + b v')."""
     (first, second), n = moments, len(y)
     rr, rv, vv = np.outer(y, y), np.zeros((n, n)), np.zeros((n, n))
     for _ in range(rounds):
         mm, mr, mv = (second @ rr.ravel()).reshape(n, n) + added, first @ rr, first @ rv
-        later = momentum * mv + mm  # E m v'^T
-        # rv and vv are now the moments with v'
+        later = momentum * mv + mm  # This is E m v'^T.
+        # rv and vv are now the moments with v'.
         rv, vv = momentum * rv + mr.T, momentum**2 * vv + momentum * (mv + mv.T) + mm
         ahead, step = mr.T + momentum * rv, mm + momentum * (later + later.T) + momentum**2 * vv
         rr = rr - rate * (ahead + ahead.T) + rate**2 * step
@@ -125,7 +131,7 @@ def test_nesterov_within_a_budget_of_samples_is_the_best_of_a_grid_by_enumeratio
     choices = tune_outer(problem, h, samples=samples, local_steps=steps, outer=outer, drawn=drawn)
     cohort, best = round(0.67 * clients), {}
     for choice in choices:
-        rounds = samples * clients // (cohort * choice.local_steps * clients)  # a client's step takes one sample
+        rounds = samples * clients // (cohort * choice.local_steps * clients)  # A client's step takes one sample.
         assert choice.rounds == rounds
         momenta = [0.0] if choice.outer == "average" else np.linspace(0, 0.9, 7)
 
@@ -135,7 +141,8 @@ def test_nesterov_within_a_budget_of_samples_is_the_best_of_a_grid_by_enumeratio
         added = drawn.noise**2 * h
         own = loss_of_nesterov(of(choice.eta_local), added, problem.y, rounds, choice.server_rate, choice.momentum)
         assert own == pytest.approx(choice.mean_square, rel=1e-8)
-        limit = 2 / max(np.linalg.norm(h[np.ix_(m, m)], 2) for m in problem.members)  # where a client alone diverges
+        # A larger step makes a single client diverge.
+        limit = 2 / max(np.linalg.norm(h[np.ix_(m, m)], 2) for m in problem.members)
         grid = []
         for eta in limit * np.array([0.02, 0.1, 0.3, 0.6, 0.9, 0.99]):
             moments = of(eta)
@@ -152,12 +159,15 @@ def test_nesterov_within_a_budget_of_samples_is_the_best_of_a_grid_by_enumeratio
 
 
 def test_the_search_for_a_falling_rate_is_not_held_by_the_nearest_valley():
-    """With full batches a falling rate has many valleys: a search from a single start ended 8% above this grid."""
+    """The search for a falling rate does not stop in the nearest local minimum.
+
+    With full batches there are many of them. A search from a single start ended 8% above this grid.
+    """
     problem = ragged((2, 2, 1), seed=12)
     h = problem.x @ problem.x.T
     (choice,) = tune_outer(problem, h, rounds=6, local_steps=(1,), outer=("falling",))
-    product = choice.eta_local * choice.server_rate  # with one local step on all samples only this product counts
-    step = h * np.bincount(problem.owner)[problem.owner] / problem.n  # weighted by the clients' shares
+    product = choice.eta_local * choice.server_rate  # With one local step on all samples only this product counts.
+    step = h * np.bincount(problem.owner)[problem.owner] / problem.n  # The weights are the clients' shares.
     losses = []
     for first in product * np.geomspace(0.05, 20, 60):
         for last in np.geomspace(1e-3, 1, 40):
@@ -172,7 +182,7 @@ def averaging(steps=2, **drawn):
     return random_rounds(SMALL, Setup(eta_local=0.4, local_steps=steps), None, "fedavg", **drawn)
 
 
-PASSES = {"batch_size": 2, "shuffled": True}  # one client's last batch is smaller
+PASSES = {"batch_size": 2, "shuffled": True}  # The last batch of one client is smaller.
 
 
 @pytest.mark.parametrize("drawn", [{}, PASSES], ids=["full batches", "uneven passes"])
@@ -186,7 +196,10 @@ def test_the_floor_is_the_least_over_polynomials(drawn):
 
 
 def test_rounding_lifts_no_floor_above_what_is_reached():
-    """One round fits a single sample; for some labels the floor was once 1e-32, although tuned steps reached 1e-59."""
+    """Rounding raises no floor above what is reached.
+
+    One round fits a single sample. For some labels the floor was once 1e-32, although tuned steps reached 1e-59.
+    """
     h, floors = np.array([[0.3]]), []
     for label in np.linspace(0.1, 3, 40):
         problem = Problem(np.eye(1), np.array([label]), np.array([0]))
@@ -209,11 +222,11 @@ def test_a_budget_of_samples_gives_rounds():
     assert {choice.local_steps: choice.rounds for choice in choices} == {
         1: 13,
         2: 6,
-    }  # a step takes a sample of each of three clients
+    }  # A step takes one sample of each of three clients.
     (full,) = tune_outer(SMALL, samples=40, local_steps=(2,), outer=("average",))
-    assert full.rounds == 2  # a step takes all seven samples
+    assert full.rounds == 2  # A step takes all seven samples.
     (one,) = tune_outer(SMALL, samples=40, local_steps=(2,), outer=("average",), drawn=Drawn(participation=1e-9))
-    assert one.rounds == 8  # a round takes two steps of one of three clients: 14/3 samples on average
+    assert one.rounds == 8  # A round takes two steps of one of three clients, which are 14/3 samples on average.
 
 
 @pytest.mark.parametrize(("factor", "long_run"), [(0.9, "falls"), (1, "not decided"), (1.1, "grows")])
@@ -284,7 +297,11 @@ def test_labels_that_are_all_zero_are_refused():
 
 @pytest.mark.slow
 def test_networks_rank_the_settings_as_predicted():
-    """Steps tuned with and without batches, trained with batches at width 1024; the losses are means over 16 runs."""
+    """Networks rank the settings as predicted.
+
+    Steps are tuned with and without batches, and networks of width 1024 are trained with batches. The losses are means
+    over 16 runs.
+    """
     problem, drawn = data.digits(n=16, clients=4, seed=2), Drawn(batch_size=1)
     chosen = [
         choice
@@ -301,11 +318,15 @@ def test_networks_rank_the_settings_as_predicted():
         if max(first, other) > 2 * min(first, other):
             assert (first < other) == (left < right), rows
     best = min(rows[:6])
-    assert best[1] < min(row[1] for row in rows[6:]), rows  # steps for full batches are worse with batches
+    # Steps that are tuned for full batches are worse with batches.
+    assert best[1] < min(row[1] for row in rows[6:]), rows
 
 
 def trained(problem, weights, one, batch, seed):
-    """|y - f(T)|^2 / n of a network whose local steps draw batches independently; the outer step in plain arrays."""
+    """Returns |y - f(T)|^2 / n of a network whose local steps draw batches independently.
+
+    The outer step is written out in plain arrays.
+    """
     rng, (hidden, signs) = np.random.default_rng(seed), weights
     w, velocity, scale = hidden.copy(), 0.0, signs / np.sqrt(len(signs))
     members = [np.flatnonzero(problem.owner == c) for c in range(problem.n_clients)]

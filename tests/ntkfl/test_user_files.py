@@ -1,4 +1,4 @@
-"""Users' files: round trips, owners and partitions, and errors that name the faulty place."""
+"""Tests of users' files: what is written is read back, with owners and partitions, and errors name the faulty place."""
 
 import bz2
 import csv
@@ -23,7 +23,7 @@ entries = st.floats(-1e6, 1e6)
 
 @st.composite
 def contents(draw):
-    """Arrays of a valid file: x, y, and perhaps owner."""
+    """Draws the arrays of a valid file: x, y, and perhaps owner."""
     n, d = draw(st.integers(1, 8)), draw(st.integers(1, 4))
     x = draw(hnp.arrays(float, (n, d), elements=entries))
     arrays = {"x": x, "y": draw(hnp.arrays(float, n, elements=entries))}
@@ -45,14 +45,14 @@ def test_npz_round_trip(tmp_path_factory, arrays, outputs, test):
     np.savez(path, **arrays, notes=np.array(["arrays of other names are the user's own affair"]))
     problem = data.load(path, clients=None if "owner" in arrays else 1)
     for name, array in arrays.items():
-        column = name.startswith("y") and outputs == 1  # y of shape (n, 1) means the same as (n,)
+        column = name.startswith("y") and outputs == 1  # A y of shape (n, 1) means the same as one of shape (n,).
         assert np.array_equal(getattr(problem, name), array[:, 0] if column else array)
 
 
 @given(arrays=contents(), order=st.randoms(use_true_random=False), spaces=st.booleans())
 @settings(deadline=None, max_examples=40)
 def test_csv_round_trip_in_any_order_of_columns(tmp_path_factory, arrays, order, spaces):
-    """Features keep their order; y and owner may stand anywhere."""
+    """Features of a CSV file keep their order; y and owner may be in any column."""
     columns = {f"pixel {j}, raw": arrays["x"][:, j] for j in range(arrays["x"].shape[1])}
     names = list(columns)
     for name in sorted(arrays.keys() - {"x"}):
@@ -108,7 +108,7 @@ def test_integers_and_single_precision_are_numbers_too(tmp_path):
 
 
 def test_pickles_are_never_loaded(tmp_path):
-    """The array would run this object's reduction if anything unpickled it."""
+    """Pickles are never loaded: if anything unpickled the array, this object's reduction would fail the test."""
 
     class Trap:
         def __reduce__(self):
@@ -146,7 +146,7 @@ def test_a_faulty_npz_is_refused(tmp_path, arrays, message):
 
 
 def damaged(content):
-    """The archive with bytes of its first array overwritten: its checksum no longer fits."""
+    """Returns the archive with bytes of its first array overwritten, so that its checksum no longer fits."""
     middle = content.index(b"\x93NUMPY") + 140
     return content[:middle] + b"\xff\xff" + content[middle + 2 :]
 
@@ -239,13 +239,16 @@ def test_clients_with_names_are_numbered_as_they_come(tmp_path):
 
 
 def noted(path, caplog):
-    """The problem, and the note on the file."""
+    """Returns the problem, and the note on the file."""
     with caplog.at_level("INFO"):
         return data.load(path, clients=None if "client" in path.read_text() else 1), caplog.messages[-1]
 
 
 def test_other_names_of_columns_are_taken_and_said(tmp_path, caplog):
-    """pandas' index, which has no name, numbers the rows and is no feature."""
+    """Other names of columns are accepted and reported.
+
+    pandas' index, which has no name, numbers the rows and is no feature.
+    """
     for index in ("", "Unnamed: 0"):
         text = f"{index},a,b,Label,client\n10,1,2,cat,n\n7,3,4,dog,s\n8,5,6,cat,n\n"
         problem, said = noted(write(tmp_path / "mine.csv", text), caplog)
@@ -265,7 +268,7 @@ def test_three_names_of_classes_are_numbered(tmp_path, caplog):
 
 
 def test_an_owner_may_be_called_nan(tmp_path):
-    path = write(tmp_path / "mine.csv", "a,y,owner\n1,2,Nan\n2,1,Phrae\n")  # provinces of Thailand
+    path = write(tmp_path / "mine.csv", "a,y,owner\n1,2,Nan\n2,1,Phrae\n")  # These are provinces of Thailand.
     assert data.load(path).owner.tolist() == [0, 1]
 
 
@@ -282,7 +285,7 @@ def test_delimiters_and_compression(tmp_path, text):
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
 def test_a_wide_table_is_read(tmp_path, mark):
-    """Its header is longer than the longest cell that Python's csv reads."""
+    """A wide table is read, whose header is longer than the longest cell that Python's csv reads."""
     names = [*(f"feature{j}" for j in range(20_000)), "y"]
     assert len(mark.join(names)) > csv.field_size_limit()
     rows = [mark.join(map(str, [*range(k, k + 20_000), k])) for k in (1, 2)]
@@ -382,7 +385,10 @@ def test_a_row_of_zeros_is_a_sample_and_has_no_unit_norm(tmp_path):
 @settings(deadline=None, max_examples=40)
 @given(of=st.lists(st.integers(0, 3), min_size=1, max_size=9), agree=st.booleans(), unit=st.booleans())
 def test_of_equal_rows_the_first_stays(tmp_path_factory, of, agree, unit):
-    """Rows repeat four directions; the test recomputes the means of labels, the owners and the order."""
+    """Of equal rows the first stays.
+
+    Rows repeat four directions. The test computes the means of labels, the owners and the order again.
+    """
     rows = np.random.default_rng(0).normal(size=(4, 2)) + 3
     x, y = rows[of] * (2.0 ** np.arange(len(of))[:, None] if unit else 1), np.arange(len(of), dtype=float)
     y = np.array(of, float) if agree else y
@@ -417,7 +423,10 @@ def test_clients_are_shared_out_after_duplicates_are_dropped(tmp_path):
 
 
 def test_many_whole_numbers_are_not_silently_quantities(tmp_path):
-    """More than a hundred classes were once fitted as numbers, with a loss of 1.5e24."""
+    """Many whole numbers are not silently taken for quantities.
+
+    More than a hundred classes were once fitted as numbers, with a loss of 1.5e24.
+    """
     y = np.repeat(np.arange(120), 2)
     np.savez(tmp_path / "mine.npz", x=np.random.default_rng(0).normal(size=(240, 2)), y=y)
     with pytest.raises(ValueError, match=r"the 120 labels 0, 1, 2, \.\.\. may be classes or quantities; say target"):

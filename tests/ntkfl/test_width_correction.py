@@ -1,4 +1,7 @@
-"""The correction of order m^(-1/2), and the boundary layer, against sums, differences and networks."""
+"""Tests of the correction of order m^(-1/2) to the infinite-width limit, against sums, differences and networks.
+
+The layer of neurons near their kinks is tested too.
+"""
 
 from dataclasses import replace
 
@@ -73,7 +76,10 @@ def test_gram_correction_is_the_derivative_of_the_outputs(seed, clients):
 
 
 def test_gram_correction_is_the_closed_sum_with_its_sign():
-    """The correction is - sum_s M^(t-1-s) dM M^s r with r = y - y(0); dM is the change of the round map M."""
+    """The correction is the closed sum - sum_s M^(t-1-s) dM M^s r, with r = y - y(0).
+
+    dM is the change of the round map M.
+    """
     problem = data.sphere(5, 4, seed=1, clients=2, labels="uniform")
     change = _symmetric(np.random.default_rng(0), 5)
     m, moved = kernel_regime(problem, SETUP).round_map, map_derivative(problem, SETUP, gram.infinite(problem.x), change)
@@ -84,7 +90,10 @@ def test_gram_correction_is_the_closed_sum_with_its_sign():
 
 
 def test_the_linearised_network_leaves_a_remainder_of_second_order():
-    """The network is trained in its parameters: its distance from the limit falls as m^(-1/2), the remainder as 1/m."""
+    """The linearised network leaves a remainder of second order.
+
+    It is trained on its parameters. Its distance from the limit falls as m^(-1/2), and the remainder falls as 1/m.
+    """
     problem, rounds = data.sphere(6, 4, seed=0, clients=3, labels="uniform"), np.arange(31)
     limit = kernel_regime(problem, SETUP).outputs(rounds)
     for width in (256, 4096):
@@ -106,12 +115,15 @@ STEPS = Setup(eta_local=0.3, local_steps=2, rounds=12)
 
 @pytest.mark.parametrize(("length", "sigma", "steps"), [(1.0, 1.0, 1), (1.0, 0.5, 3), (1.6, 2.0, 2)])
 def test_one_sample_has_a_closed_form(length, sigma, steps):
-    """The neurons that the sample pushes away stop at its kink; the neurons it pulls are active and stay active."""
+    """For one sample the flips have a closed form.
+
+    The neurons that the sample pushes away stop at its kink. The neurons that it pulls are active and stay active.
+    """
     problem = Problem(np.array([[length, 0.0]]), np.array([0.7]), name="one point")
     setup = Setup(eta_local=0.2, local_steps=steps, rounds=15, sigma=sigma)
     change = pattern_change(problem, setup)
     outputs = kernel_regime(problem, setup).outputs(np.arange(16))[:, 0]
-    # z moves by |x|^2 c_t = 2 (y(t) - y(0)); half the signs move towards the kink
+    # z moves by |x|^2 c_t = 2 (y(t) - y(0)), and half of the signs make it move towards the kink.
     exact = np.abs(outputs) / (np.sqrt(2 * np.pi) * sigma * length)
     assert np.abs(change.flips.value - exact).max() <= change.flips.error.max() + 0.02 * exact[-1]
     assert np.allclose(change.drift.value[:, 0, 0], -(length**2) * change.flips.value, rtol=1e-12)
@@ -119,7 +131,11 @@ def test_one_sample_has_a_closed_form(length, sigma, steps):
 
 @pytest.mark.parametrize("samples", [1, 7, 8, 9, 63, 64, 65])
 def test_patterns_are_counted_as_rows_are(samples):
-    """The rows have few patterns, many times each; patterns differ in the first sample, in the last, or in all."""
+    """Patterns are counted as rows are.
+
+    There are few patterns, each of which occurs many times. They differ in the first sample, in the last one, or in
+    all.
+    """
     rng = np.random.default_rng(samples)
     base = rng.random((5, samples)) < 0.5
     base[1:3] = base[0]
@@ -131,13 +147,19 @@ def test_patterns_are_counted_as_rows_are(samples):
 
 
 def _quantile_network(width: int) -> tuple[np.ndarray, np.ndarray]:
-    """A network on one feature: the quantiles of N(0, 1), each with both signs; H(0) = 1/2 exactly."""
+    """Returns a network on one feature whose weights are the quantiles of N(0, 1), each with both signs.
+
+    H(0) = 1/2 exactly.
+    """
     w = stats.norm.ppf((np.arange(width // 2) + 0.5) / (width // 2))
     return np.concatenate([w, w])[:, None], np.repeat([1.0, -1.0], width // 2)
 
 
 def test_a_network_of_quantiles_follows_the_predicted_outputs_and_flips():
-    """For a network of quantiles the difference from the layer's prediction falls like 1/m."""
+    """A network of quantiles follows the predicted outputs and flips.
+
+    The difference from the prediction falls like 1/m.
+    """
     problem = Problem(np.array([[1.0]]), np.array([0.9]), name="one point")
     layer, drift = pattern_change(problem, STEPS, starts=512), drift_correction(problem, STEPS, starts=512)
     limit = kernel_regime(problem, STEPS).outputs(np.arange(13))
@@ -189,7 +211,11 @@ def test_before_training_the_density_is_the_gaussian_one():
 
 @pytest.mark.parametrize(("angle", "labels", "held"), [(60, (1, -1), 0.6), (120, (1, 0.8), 0.4), (120, (1, -1), 0.0)])
 def test_neurons_are_held_at_a_kink_where_the_other_sample_pushes_back(angle, labels, held):
-    """a r_i < 0 < a G_ij r_j and |G_ij r_j| < G_ii |r_i|: while these hold, as many neurons are held as |r| falls."""
+    """Neurons are held at a kink if the other sample pushes back.
+
+    The condition is a r_i < 0 < a G_ij r_j and |G_ij r_j| < G_ii |r_i|. While it holds, the number of held neurons
+    stays proportional to |r|.
+    """
     a = np.deg2rad(angle)
     problem = Problem(np.array([[1.0, 0.0], [np.cos(a), np.sin(a)]]), np.array(labels, float), name="two points")
     setup, rounds = replace(STEPS, rounds=60), [0, 30, 60]

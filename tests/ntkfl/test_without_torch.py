@@ -1,4 +1,7 @@
-"""Without PyTorch every method is read, the exact limits of the linear ones are computed, and networks are compared."""
+"""Tests of an installation without PyTorch: every method is read, and networks are compared.
+
+The exact limits of the linear methods are computed.
+"""
 
 import subprocess
 import sys

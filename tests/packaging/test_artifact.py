@@ -1,4 +1,7 @@
-"""The artifact, built from this checkout and unpacked in an empty folder, shows three claims and names nobody."""
+"""Tests of the artifact for reviewers, built from this checkout and unpacked in an empty folder.
+
+It shows three claims, and contains no name of a person.
+"""
 
 import os
 import re
@@ -22,7 +25,7 @@ SHOWN = ("certificate", "I10", "verdict")
 
 
 def run(folder, *words):
-    """The output of a folder's claims.py, and its exit status; nothing else of this project is on the path."""
+    """Returns the output of a folder's claims.py, and its exit status; nothing else of this project is importable."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     process = subprocess.run(
         [sys.executable, "claims.py", *words], cwd=folder, env=environment, capture_output=True, text=True
@@ -76,7 +79,7 @@ def test_a_damaged_artifact_does_not_show_its_claim(unpacked, path, claim):
 
 
 def test_names_and_home_folders_are_found():
-    home = "/".join(("", "home", "jane"))  # as one string, the name would be found in this file
+    home = "/".join(("", "home", "jane"))  # Written as one string, the name would be found in this file.
     files = {"a.py": b"by Jane Roe", "b.py": f"see {home}/data".encode(), "c.py": b"/home/you/data, jane", "d.py": b""}
     assert list(BUILD["naming"](files, ["jane roe"])) == [("a.py", "jane roe"), ("b.py", home)]
 

@@ -1,4 +1,6 @@
-"""`.ci/run` with a Makefile and a Coq that do nothing: any failure fails the run, and no part hides a failure."""
+"""Tests of `.ci/run` with a Makefile and a Coq that do nothing: any failure fails the run, and no part hides a
+failure.
+"""
 
 import os
 import shutil

@@ -1,7 +1,8 @@
-"""The distributions are built from the tree, installed into an environment of their own, and used outside a checkout.
+"""Tests of the distributions: they are built from the tree and installed into an environment of their own.
 
-No network is needed: the new environment has the test environment's packages on its path. The editable checkout of the
-test environment is not on it, since Python does not read .pth files of folders on the path.
+There they are used outside a checkout. No network is needed, because the new environment has the test environment's
+packages on its path. The editable checkout of the test environment is not on it, since Python does not read .pth files
+of folders on the path.
 """
 
 import os
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 
 def done(*command, cwd, env=None, status=0):
-    """The output of a command, which must exit with this status."""
+    """Runs a command, asserts its exit status, and returns its output."""
     process = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True)
     assert process.returncode == status, process.stdout + process.stderr
     return process.stdout
@@ -34,7 +35,9 @@ def done(*command, cwd, env=None, status=0):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The folder of an sdist, the wheel built from it, and, in `straight`, the wheel built from the tree."""
+    """Returns the folder of an sdist, of the wheel built from it, and, in `straight`, of the wheel built from
+    the tree.
+    """
     out = tmp_path_factory.mktemp("dist")
     build = (sys.executable, "-m", "build", "--no-isolation")
     done(*build, "--outdir", out, ROOT, cwd=out)
@@ -50,7 +53,7 @@ def wheel(built):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """A command line `ntkfl` in an environment that has the wheel, run in an empty folder elsewhere."""
+    """Returns a function that runs `ntkfl` in an environment that has the wheel, in an empty folder elsewhere."""
     place = tmp_path_factory.mktemp("elsewhere")
     done(sys.executable, "-m", "venv", "--without-pip", place / "venv", cwd=place)
     python = place / "venv" / "bin" / "python"

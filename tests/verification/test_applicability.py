@@ -1,4 +1,7 @@
-"""`ntkfl applies` sorts forms by their hypotheses on one case; with the options that the output names they hold."""
+"""Tests of `ntkfl applies`: it sorts forms by their hypotheses on one case.
+
+With the options that its output names, the hypotheses hold.
+"""
 
 import json
 from dataclasses import replace
@@ -14,7 +17,7 @@ from verification.applicability import Applies, applicable
 from verification.engine import verify
 
 FEW = ("fl-ntk/B.12", "fl-ntk/X.1", "fl-ntk/B.3-unbounded-labels", "fl-ntk/A.1", "fl-ntk/L6.1", "fl-ntk/B.3")
-# a rate over widths, and a bound at the largest of several widths
+# The first is a rate over widths, the second a bound at the largest of several widths.
 ALONG_WIDTHS = ("fl-ntk/L6.1", "fl-ntk/method-limits")
 
 
@@ -43,7 +46,8 @@ def test_it_says_of_one_case_what_verdicts_say_and_sorts_it(options):
     wide = by_name["fl-ntk/B.3-unbounded-labels", Form.REPAIRED]
     assert wide.applies is Applies.NO and wide.why.startswith("steps-of-the-proof: eta_l and eta_g eta_l")
     names = {applied.statement.id for applied in sorted_forms}
-    assert "fl-ntk/A.1" not in names and "fl-ntk/L6.1" not in names  # A.1 is not about data, and L6.1 needs a ladder
+    # A.1 is not about data, and L6.1 needs networks of several widths.
+    assert "fl-ntk/A.1" not in names and "fl-ntk/L6.1" not in names
     forms = sum(len(get(name).forms) for name in FEW)
     assert len(sorted_forms) + left_out == forms and left_out >= 4
 
@@ -86,12 +90,12 @@ def test_what_is_left_open_is_chosen_for_a_quick_and_stable_look(options, monkey
     open_ = replace(options, width=None, rounds=None, eta_local=None)
     problem = data.named(options.data)
     chosen = for_a_look(problem, open_, 100 * np.eye(problem.n))
-    assert (chosen.width, chosen.rounds, chosen.eta_local) == (1024, 20, 0.01)  # half of 2/100
-    assert for_a_look(problem, open_, np.eye(problem.n)).eta_local is None  # the default step is stable
+    assert (chosen.width, chosen.rounds, chosen.eta_local) == (1024, 20, 0.01)  # The step is half of 2/100.
+    assert for_a_look(problem, open_, np.eye(problem.n)).eta_local is None  # The default step is stable.
     for columns, width in ((1024, 1024), (4096, 256), (20_000, 64)):
         wide = replace(problem, x=np.ones((problem.n, columns)))
         assert for_a_look(wide, open_, np.eye(problem.n)).width == width
     monkeypatch.setattr("ntkfl.exact_dynamics.kernel_of", None)
-    monkeypatch.setattr("ntkfl.limit.infinite_width.infinite", None)  # a user's step needs no kernel
+    monkeypatch.setattr("ntkfl.limit.infinite_width.infinite", None)  # If the user gives a step, no kernel is needed.
     assert for_a_look(problem, options) == options
     assert for_a_look(problem, options, 100 * np.eye(problem.n)) == options

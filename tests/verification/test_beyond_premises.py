@@ -1,4 +1,4 @@
-"""A failure where a theorem's own premise is not met says nothing against the theorem."""
+"""Tests of failures where a theorem's own premise is not met: they say nothing against the theorem."""
 
 from dataclasses import replace
 
@@ -41,7 +41,11 @@ def test_without_a_premise_the_same_cases_count_against_the_claim():
 
 
 def test_cases_beyond_the_premise_excuse_no_failure_within_it():
-    """100 cases with a step above the premise hold; all 8 cases with a smaller step fail, of which a tenth may."""
+    """Cases beyond the premise excuse no failure within it.
+
+    100 cases with a step above the premise hold. All 8 cases with a smaller step fail, although only a tenth of them
+    may.
+    """
     statement = get("fl-ntk/B.3")
     options = Options(trials=8, data="sphere", width=32, rounds=2)
 

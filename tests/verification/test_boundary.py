@@ -1,4 +1,7 @@
-"""The boundary between yes and no is found to the given ratio, from either side; beyond the range it is None."""
+"""Tests of the search for the boundary between values that succeed and values that fail.
+
+It is found to the given ratio, from either side. Beyond the range the result is None.
+"""
 
 import pytest
 from hypothesis import given, settings, strategies as st

@@ -1,4 +1,7 @@
-"""The stored words of every statement are the statement's, for these sources; reading them builds no formula."""
+"""Tests of the stored words of every statement: they are the statement's words, for the present sources.
+
+Reading them builds no formula.
+"""
 
 import json
 import subprocess
@@ -18,7 +21,7 @@ COMMANDS += (["cite", "fl-ntk/B.12"], ["cite", "fedprox"])
 
 @pytest.fixture
 def fresh_reading():
-    """Lets `kept` read its file again, in the test and after it."""
+    """Makes `kept` read its file again, in the test and after it."""
     kept_cards.kept.cache_clear()
     yield
     kept_cards.kept.cache_clear()
@@ -29,7 +32,7 @@ def test_what_is_read_is_what_the_statements_say():
         assert asdict(card) == asdict(card_of(own()[identifier])), f"{identifier}: {ANEW}"
 
 
-@pytest.mark.slow  # only commits need it: between commits the cards may be old, and are then not read
+@pytest.mark.slow  # Only commits need this test. Between commits the cards may be old, and are then not read.
 def test_the_kept_cards_are_of_the_sources_that_are_here():
     written = json.loads(kept_cards.FILE.read_text(encoding="utf-8"))
     assert written["sources"] == kept_cards.sources(), ANEW

@@ -1,4 +1,7 @@
-"""The record of a verdict's cases: sides, curves, exponents, margins of hypotheses, and equality after JSON."""
+"""Tests of the record of a verdict's cases: sides, curves, exponents, and margins of hypotheses.
+
+The record is equal after it was written as JSON and read.
+"""
 
 import json
 import math
@@ -60,7 +63,7 @@ def test_a_curve_over_rounds_reaches_the_ratio_of_its_case():
 def test_exponents_and_what_they_were_fitted_to():
     (points,) = seen("averaging/I3", 2).values()
     assert {exponent.claimed for exponent in points.exponents} == {2.0} and not points.knobs
-    for line in points.curves:  # the case is a power law, whose curve has the claimed slope
+    for line in points.curves:  # The case is a power law, whose curve has the claimed slope.
         steps = np.diff(np.log(line.y)) / np.diff(np.log(line.x))
         assert line.along == "size" and line.claimed == 2 and np.allclose(steps, 2, atol=0.05)
 
@@ -115,7 +118,7 @@ def test_what_cannot_be_drawn_is_counted_and_breaks_no_check():
     assert points.lost == 1 and not points.rows
 
 
-CHECKED, FORM = "fl-ntk/X.3b", Form.NEW  # some of its cases are rejected
+CHECKED, FORM = "fl-ntk/X.3b", Form.NEW  # Some of the cases of this form are rejected.
 
 
 @pytest.fixture(scope="module")

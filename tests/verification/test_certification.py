@@ -1,4 +1,4 @@
-"""`certify` runs the given certificate on the given network, or on the network that the seed draws."""
+"""Tests of `certify`: it runs the given certificate on the given network, or on the network that the seed draws."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -31,7 +31,10 @@ SETUP = Setup(256, eta_local=0.1, seed=3)
 
 
 def test_checkpoints_are_those_of_one_long_run():
-    """A run in parts agrees with a whole run to rounding, stops at the asked rounds, and repeats to the bit."""
+    """Checkpoints are those of one long run.
+
+    A run in parts agrees with a whole run up to rounding, stops at the wanted rounds, and repeats to the bit.
+    """
     whole = simulate(PROBLEM, replace(SETUP, rounds=25), keep=[0, 10, 20, 25])
     seen = list(checkpoints(PROBLEM, SETUP, 25, 10))
     assert [reached for reached, _ in seen] == [0, 10, 20, 25]
@@ -81,7 +84,10 @@ def test_the_search_ends_at_the_smallest_width_and_the_largest_step_that_certify
 
 
 def test_watching_stops_at_the_first_round_that_certifies():
-    """If float64 says yes, balls decide; the result equals the certificate of that round alone."""
+    """Watching stops at the first round that certifies.
+
+    If float64 says yes, ball arithmetic decides. The result equals the certificate of that round alone.
+    """
     setup = replace(SETUP, width=1000)
     *before, (reached, shortfall, judged) = watch(PROBLEM, setup, 600, 50)
     assert judged.certificate.certified and judged.round == reached > 0 and shortfall <= 1

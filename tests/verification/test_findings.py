@@ -1,4 +1,7 @@
-"""The findings page has every form that differs, and nothing else; its stored cases violate their forms again."""
+"""Tests of the findings page: it has every form that differs, and nothing else.
+
+Its stored cases violate their forms again.
+"""
 
 import json
 import re
@@ -66,7 +69,7 @@ def test_what_holds_as_printed_and_what_goes_beyond_is_listed_apart(verdicts):
     assert "fl-ntk/Eq11" in after
     assert "fl-ntk/X.7" in after[after.index("### Results beyond the paper") :]
     assert "#### fl-ntk/Eq11" not in page
-    assert "Of 1 printed form 1 holds as it stands" in page  # no count includes A.1's reading by a scan
+    assert "Of 1 printed form 1 holds as it stands" in page  # No count includes A.1's reading by a scan.
 
 
 def test_a_form_that_no_longer_holds_is_not_offered_as_what_holds(verdicts):
@@ -114,7 +117,7 @@ SUBSTANCE = sorted(
     for form, claim in statement.forms.items()
     if claim.nature in CHECKED
 )
-DEAR = "deep/centralised"  # trains ladders of networks twice, in one or two minutes
+DEAR = "deep/centralised"  # The statement trains networks of several widths twice, in one or two minutes.
 
 
 def kept(identifier, form):
@@ -131,7 +134,7 @@ def test_a_file_is_the_stored_case_and_violates_its_form_again(identifier, form)
     assert (replay.statement.id, replay.form) == (identifier, form) and len(text) < 50_000
     again = rejudge(replay)
     assert again.seen.violated and again.confirmed
-    assert again.same_sides or identifier == DEAR  # the sums of DEAR depend on the machine
+    assert again.same_sides or identifier == DEAR  # The sums of this statement depend on the machine.
     if identifier != DEAR:
         now = written(replay.statement, form, stored_counterexample(replay.statement, form))
         assert json.loads(now)["digest"] == json.loads(text)["digest"]
@@ -152,7 +155,7 @@ def test_another_case_of_such_a_claim_is_not_taken_for_the_stored_one():
     statement = get("fl-ntk/C.10")
     replay = read(kept("fl-ntk/C.10", Form.STATED))
     assert rejudge(replay).confirmed
-    other = type(replay)(statement, Form.REPAIRED, replay.case, replay.sides)  # a form without a stored case
+    other = type(replay)(statement, Form.REPAIRED, replay.case, replay.sides)  # This form has no stored case.
     assert "no network to draw anew" in rejudge(other).how
 
 

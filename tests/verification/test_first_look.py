@@ -1,4 +1,7 @@
-"""A first look at a user's data: the most telling statements, each with its own step, on one screen."""
+"""Tests of a first look at a user's data: it shows the most telling statements on one screen.
+
+Each statement has its own step.
+"""
 
 from dataclasses import replace
 
@@ -23,7 +26,7 @@ FEW = ("fl-ntk/Eq16", "fl-ntk/B.12", "fl-ntk/X.1", "fl-ntk/B.3", "fl-ntk/X.11", 
 
 @pytest.fixture
 def options(tmp_path):
-    """Twelve rows of norm 2 for three clients; the steps are too long for B.12."""
+    """Returns options with twelve rows of norm 2 for three clients; the steps are too long for B.12."""
     x = np.random.default_rng(0).normal(size=(12, 4))
     x /= np.linalg.norm(x, axis=1, keepdims=True) / 2
     np.savez(tmp_path / "mine.npz", x=x, y=np.sign(x[:, 0]), owner=np.arange(12) % 3)
@@ -48,7 +51,7 @@ def test_the_sharpest_come_first_and_their_outcomes_are_those_of_verify(options)
     checked = first_look([get(name) for name in FEW], unit)
     ids = [check.looked.statement.id for check in checked.checked]
     assert {"fl-ntk/Eq16", "fl-ntk/X.1"} <= set(ids)
-    # X.11 and deep/kernel are costly, B.3 is vacuous, and B.12 has left/right below 1e-3
+    # X.11 and deep/kernel are costly, B.3 is vacuous, and B.12 has left/right below 1e-3.
     left = {"fl-ntk/X.11", "deep/kernel", "fl-ntk/B.3", "fl-ntk/B.12"}
     assert not left & set(ids) and not {"fl-ntk/X.11", "deep/kernel"} & {look.statement.id for look in checked.looked}
     kinds = [check.looked.applies for check in checked.checked]
@@ -103,7 +106,7 @@ def test_cases_too_large_for_the_machine_are_refused(command, options, monkeypat
 
 
 def test_a_step_is_found_for_the_largest_rows(tmp_path):
-    """The first round of the default step overflows float64 on these."""
+    """A step is found for the largest rows, on which the first round of the default step overflows float64."""
     (tmp_path / "far.csv").write_text("a,b,y\n1e90,0,1\n0,1e90,-1\n")
     problem = data.named(str(tmp_path / "far.csv"), clients=1)
     step = for_a_look(problem, Options(data=str(tmp_path / "far.csv"))).eta_local

@@ -1,4 +1,7 @@
-"""The two-layer ReLU kernel passes every check, and each kernel broken on purpose fails the check meant for it."""
+"""Tests of the checks of kernels: the two-layer ReLU kernel passes every check.
+
+Each kernel that is broken on purpose fails the check that is meant for it.
+"""
 
 import re
 from functools import cache, partial
@@ -17,7 +20,7 @@ def second(x, z):
 
 
 def finite(x, width, seed):
-    """The kernel of a finite network by independent code in plain numpy."""
+    """Returns the kernel of a finite network by independent code in plain numpy."""
     active = (x @ np.random.default_rng(seed).standard_normal((x.shape[1], width)) >= 0).astype(float)
     return (x @ x.T) * (active @ active.T) / width
 
@@ -77,7 +80,7 @@ def distinct_rows(x):
 
 @cache
 def tried(kernel, **options):
-    """The report on few data sets, computed once for all tests."""
+    """Returns the report on few data sets, computed once for all tests."""
     return check(kernel, **({"examples": 10} | options))
 
 
@@ -112,7 +115,7 @@ def test_other_kernels_pass_with_claims_of_their_own():
     assert check(coordinate_weighted, rotation_invariant=False, examples=10).ok
 
 
-# kernel, options, what must break, the most rows that the smallest data set may have
+# The entries are: kernel, options, what must break, the most rows that the smallest data set may have.
 BROKEN = [
     (row_weighted, {}, {"symmetric", "transposes"}, 2),
     (different_alone, {"homogeneous": None, "strictly_positive": None}, {"consistent"}, 1),
@@ -137,7 +140,7 @@ def test_a_broken_kernel_fails_the_property_it_breaks(kernel, options, expected,
 
 
 def shown(kernel, name, **options):
-    """The counterexample to one property; other properties are not checked."""
+    """Returns the counterexample to one property; other properties are not checked."""
     skipped = {"homogeneous": None, "strictly_positive": None, "rotation_invariant": False}
     return check(kernel, **({"examples": 10} | skipped | options))[name].counterexample
 
@@ -150,7 +153,7 @@ def test_a_counterexample_shows_the_failure_to_whoever_computes_it_again():
     report = tried(one_and_distance, homogeneous=None, strictly_positive=None)
     assert np.linalg.eigvalsh(one_and_distance(report["positive semi-definite"].counterexample.x))[0] < 0
     turned = tried(coordinate_weighted)["rotation invariant"].counterexample
-    assert np.allclose(linear(turned.x), linear(turned.z), rtol=0, atol=1e-15)  # z is x, rotated
+    assert np.allclose(linear(turned.x), linear(turned.z), rtol=0, atol=1e-15)  # z is x after a rotation.
     assert not np.allclose(coordinate_weighted(turned.x), coordinate_weighted(turned.z))
     scaled = tried(quadratic_in_norm)["homogeneous"].counterexample
     factors = np.linalg.norm(scaled.z, axis=1) / np.linalg.norm(scaled.x, axis=1)
@@ -167,7 +170,10 @@ def test_arccos_of_a_dot_product_is_caught_at_a_nearly_parallel_pair_and_not_at_
 
 @pytest.mark.slow
 def test_the_papers_own_condition_misses_dependent_antipodal_pairs():
-    """FL-NTK excludes parallel points only; three antipodal pairs in the plane make its kernel singular."""
+    """The paper's own condition misses dependent antipodal pairs.
+
+    FL-NTK excludes parallel points only. Three antipodal pairs in the plane make its kernel singular.
+    """
     x = shown(gram.infinite, "strictly positive where claimed", strictly_positive=distinct_rows).x
     assert len(x) == 6 and np.linalg.matrix_rank(x) == 2 and abs(np.linalg.eigvalsh(gram.infinite(x))[0]) < 1e-15
     assert distinct_rows(x) and not relu_strictly_positive(x)
@@ -200,7 +206,10 @@ def test_single_precision_noise_is_not_taken_for_a_positive_eigenvalue():
     ids=["right", "off by 5%", "off by 10%", "halved"],
 )
 def test_a_counterpart_with_the_wrong_constant_does_not_concentrate(limit_factor, rate, limit):
-    """If the constant is off by 5%, a second term could explain the rate; the mean over networks shows the fault."""
+    """A finite network whose kernel has a wrong constant does not concentrate at the limit.
+
+    If the constant is off by 5%, a second term could explain the rate, but the mean over networks shows the fault.
+    """
 
     def counterpart(x, width, seed):
         return limit_factor * finite(x, width, seed)
@@ -317,14 +326,14 @@ def test_the_condition_of_the_relu_kernel_on_named_cases():
     plane = np.array([[1, 0], [0, 1], [root, root]])
     assert relu_strictly_positive(plane)
     assert relu_strictly_positive(np.vstack([plane, -plane[:2]]))  # two independent antipodal pairs
-    assert not relu_strictly_positive(np.vstack([plane, -plane]))  # three in the plane
+    assert not relu_strictly_positive(np.vstack([plane, -plane]))  # three antipodal pairs in the plane
     assert not relu_strictly_positive(np.vstack([plane, 2 * plane[:1]]))  # parallel rows
     with pytest.raises(ValueError, match="row 0 of x is zero"):
         relu_strictly_positive(np.zeros((1, 2)))
 
 
 def layered(depth, x, width, seed):
-    """J J^T of a ReLU network of this depth, with all layers trained, by backpropagation."""
+    """Returns J J^T of a ReLU network of this depth, with all layers trained, by backpropagation."""
     rng = np.random.default_rng(seed)
     layers = [rng.standard_normal((x.shape[1], width))]
     layers += [rng.standard_normal((width, width)) * np.sqrt(2 / width) for _ in range(depth - 2)]
@@ -350,9 +359,13 @@ def deep(depth):
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 def test_the_right_kernel_of_every_depth_breaks_nothing(depth, told, examples):
-    """Three layers are positive where two are singular; `check` requires this of a kernel only if told the depth."""
+    """The right kernel of every depth breaks nothing.
+
+    The kernel of three layers is positive on rows on which that of two is singular. `check` requires this of a kernel
+    only if it is told the depth.
+    """
     if depth == 1 and not told:
-        return  # a linear kernel breaks a property of all networks with a hidden layer; see BROKEN
+        return  # A linear kernel breaks a property of all networks with a hidden layer; see BROKEN.
     report = check(deep(depth), depth=depth if told else None, examples=examples)
     assert report.ok, report
 
@@ -366,7 +379,10 @@ def test_a_kernel_of_another_depth_is_told_from_the_claimed_one():
 
 
 def off_by(kernel, share):
-    """A kernel with entries off by up to this share of the largest, and still positive, homogeneous and invariant."""
+    """Returns a kernel whose entries are off by up to this share of the largest entry.
+
+    It is still positive, homogeneous and invariant.
+    """
 
     def wrong(x, z=None):
         return (1 - share) * kernel(x, z) + share * kernel(np.eye(1)).item() * linear(x, z)
@@ -392,7 +408,10 @@ def test_networks_tell_a_kernel_from_one_whose_entries_are_off(depth, networks, 
 
 @pytest.mark.parametrize("share", [0.01, 0.08])
 def test_the_default_networks_of_one_trained_layer_show_entries_off_by_a_hundredth(share):
-    """The wrong kernel passes the requirements of every kernel: symmetry, positivity, invariance, homogeneity."""
+    """The default networks with one trained layer reveal entries that are off by a hundredth.
+
+    The wrong kernel satisfies what is required of every kernel: symmetry, positivity, invariance, homogeneity.
+    """
     report = check(off_by(gram.infinite, share), depth=2, finite=finite, examples=10)
     assert {"limit of networks"} <= set(report.broken) <= {"limit of networks", "concentrates"}, report
     assert check(gram.infinite, depth=2, finite=finite, examples=1).ok
@@ -400,7 +419,7 @@ def test_the_default_networks_of_one_trained_layer_show_entries_off_by_a_hundred
 
 @pytest.mark.slow
 def test_what_would_have_been_seen_is_seen():
-    """An error of the reported size is detected in any entry; a tenth of the size is not."""
+    """An error of the reported size is detected in any entry; an error of a tenth of this size is not."""
     largest = 1 / 2
     note = beside_networks(gram.infinite, 2, finite=finite).note
     size = float(re.search(r"off by ([\d.]+) of", note).group(1)) * largest
@@ -415,7 +434,11 @@ def test_what_would_have_been_seen_is_seen():
 
 
 def test_a_right_kernel_is_seldom_doubted():
-    """At 99.9% for all entries, at most 2 of 200 sets of three-layer networks raise doubt before a second opinion."""
+    """A right kernel is seldom doubted.
+
+    The level is 99.9% for all entries together. At most 2 of 200 sets of three-layer networks raise doubt before a
+    second set of networks is drawn.
+    """
     rows, doubted = networks.ROWS, 0
     drawn = networks.Networks(partial(layered, 3), (16, 24, 32, 64), 10, biased=True)
     limit = gram.deep(rows, depth=3)
@@ -444,7 +467,7 @@ def test_too_few_widths_leave_the_rate_unresolved():
 
 
 def compared(kernel, other):
-    """The row that compares two kernels; nothing else is checked of them."""
+    """Returns the row that compares two kernels; no other property of them is checked."""
     skipped = {"homogeneous": None, "strictly_positive": None, "rotation_invariant": False}
     return check(kernel, against=other, examples=10, smallest_angle=1e-5, **skipped)["agrees"]
 

@@ -1,4 +1,8 @@
-"""Faults of the library are planted wherever a function was imported, removed again, and noticed by statements."""
+"""Tests of faults that are planted in the library: they are planted wherever a function was imported, and removed
+again.
+
+Statements notice them.
+"""
 
 import json
 import sys
@@ -52,7 +56,7 @@ def test_a_fault_is_wherever_the_function_was_imported_and_then_nowhere():
     assert finite_width.local_gram is right and gram.local_gram is right
 
 
-LONG = {"tracking switches"}  # this fault needs seconds of compilation
+LONG = {"tracking switches"}  # This fault needs seconds of compilation.
 
 
 @pytest.mark.parametrize(
@@ -101,7 +105,7 @@ def test_a_module_first_imported_meanwhile_gets_the_right_function_back():
     right, known = finite_width.local_gram, sys.modules.pop(module)
     try:
         with planted(LOCAL, same):
-            import bounds.fl_ntk.change_of_outputs as again  # imported while the fault is planted
+            import bounds.fl_ntk.change_of_outputs as again  # This import happens while the fault is planted.
 
             again.mine = finite_width.local_gram
             assert again.mine is not right
@@ -166,7 +170,10 @@ def test_a_handful_of_faults_is_noticed_and_a_harmless_one_is_not():
 
 
 def test_the_two_faults_that_once_changed_no_verdict():
-    """The faults are a symmetric H(t,k), and the clients' response times 1.0001."""
+    """Two faults that once changed no verdict are noticed.
+
+    They are a symmetric H(t,k), and the clients' response times 1.0001.
+    """
     wanted = {LOCAL: "symmetric: global patterns on both sides", f"{REGIME}._response": "the clients' response"}
     chosen = [m for m in planted_faults() if m.function in wanted and m.name.startswith(wanted[m.function])]
     outcomes = noticed(chosen)
@@ -184,7 +191,10 @@ def test_faults_are_of_many_functions_and_name_statements_that_exist():
 
 
 def test_a_form_that_differs_without_the_fault_notices_nothing(monkeypatch):
-    """With too few cases a form is untested whether the library is right or not."""
+    """A form that differs without the fault notices nothing.
+
+    With too few cases a form is untested, whether the library is right or not.
+    """
     outcomes = noticed([PlantedFault("doubled", LOCAL, times(2.0), "fl-ntk/counts", trials=1)])
     assert outcomes == [Noticed("doubled", LOCAL)]
 

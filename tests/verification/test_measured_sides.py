@@ -1,4 +1,4 @@
-"""Whether a side with a measured error, on an enclosed run, may confirm a violation."""
+"""Tests of sides whose error is measured and not proved: whether they may confirm a violation on an enclosed run."""
 
 from dataclasses import replace
 
@@ -25,7 +25,8 @@ def _run(hidden, signs, label: float, **setup) -> FederatedRun:
 
 
 THREE = [1.0648682801, 0.5848579312, 1.6690556571]
-RUNS = {  # runs that were once called violations: a residual far below the outputs, or steps that amplify rounding
+# Runs that were once called violations. Their residual is far below the outputs, or their steps amplify rounding.
+RUNS = {
     "a residual of a hundredth": _run([1.0], [1], 1.01, eta_global=0.1, eta_local=1.0, local_steps=1, rounds=1),
     "a residual of a rounding": _run(
         THREE, [-1, 1, -1], -1.2407638442309559, eta_global=1.0, eta_local=5.0, local_steps=1, rounds=3
@@ -49,7 +50,7 @@ RUNS = {  # runs that were once called violations: a residual far below the outp
 def test_rounding_is_not_a_violation(identifier, name):
     statement, run = get(identifier), RUNS[name]
     seen = judge(statement, Form.NEW, run.plain())
-    if seen.outcome is Outcome.VIOLATED:  # float64, without an error bound here, sees a violation
+    if seen.outcome is Outcome.VIOLATED:  # float64 sees a violation, because it has no error bound here.
         assert confirm(statement, Form.NEW, run.plain(), seen).standing is Standing.FALLEN
 
 
@@ -95,9 +96,10 @@ SLOW = [pytest.param(f"fl-ntk/{name}", marks=pytest.mark.slow) for name in ("ave
 
 @pytest.mark.parametrize("identifier", ["fl-ntk/X.5", *SLOW])
 def test_a_search_finds_nothing_against_what_is_proved(identifier, monkeypatch):
-    """Each statement was once called violated, because of a second round or of labels far above the residual.
+    """A search finds nothing against what is proved.
 
-    Both violations appeared within few rounds; searches up to hundreds of rounds train for minutes.
+    Each statement was once called violated, because of a second round or of labels far above the residual. Both
+    violations appeared within few rounds, and searches up to hundreds of rounds would train for minutes.
     """
     monkeypatch.setattr("verification.search.ascent.MOST_ROUNDS", 16)
     assert attack(get(identifier), Form.NEW, examples=40, seconds=float("inf"), seed=7).counterexample is None

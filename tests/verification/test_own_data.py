@@ -1,4 +1,7 @@
-"""With a user's data the verdict is about them; it also names failures elsewhere, and options that would pass."""
+"""Tests of verdicts on a user's data: the verdict is about these data.
+
+It also names failures elsewhere, and options that would pass.
+"""
 
 import json
 from dataclasses import replace
@@ -22,12 +25,12 @@ from verification.verdict_list import markdown_table, totals
 from verification.verdict_page import headline as answered
 
 FEW = Options(unit=True, trials=5, width=256, rounds=20)
-MOVEMENT = get("fl-ntk/B.12")  # a stored case violates the stated form, ordinary data do not
+MOVEMENT = get("fl-ntk/B.12")  # A stored case violates the stated form; ordinary data do not.
 
 
 @pytest.fixture
 def data(tmp_path):
-    """Forty rows of various norms; with the default two local steps eta_l n K is 80 eta_l."""
+    """Writes forty rows of various norms; with the default two local steps eta_l n K is 80 eta_l."""
     draws = np.random.default_rng(0)
     x = draws.normal(size=(40, 6))
     rows = np.column_stack([x, np.sign(x[:, 0]), np.arange(40) % 4])
@@ -107,7 +110,7 @@ def test_the_automatic_step_passes_every_hypothesis_of_every_statement(limits):
 def test_a_plan_gives_each_form_its_step_and_does_not_run_what_its_first_case_rejects(data):
     options = Options(data=data, unit=True, trials=5, width=64, rounds=3, eta_local=0.5)
     plans, others = plans_on_data([MOVEMENT, get("fl-ntk/A.2")], [Form.PROVED, Form.NEW], options, auto_step=True)
-    assert [plan.options.eta_local for plan in plans] == [0.0157] and others == 1  # A.2 is not about data
+    assert [plan.options.eta_local for plan in plans] == [0.0157] and others == 1  # A.2 is not about data.
     said = "forms checked on your data: 1, 1 with a smaller eta_local of their own, from 0.0157 to 0.0157; 1 are not"
     assert _plan_lines(plans, options.eta_local, others)[0].startswith(said)
     (planned,) = verify_planned(plans)
@@ -154,7 +157,7 @@ def test_the_headline_of_a_report_counts_what_the_run_was_about(data):
     assert headline([mine]) == "On your data, of 1 form, 1 holds; 1 fails elsewhere"
     ours = replace(mine, data=Data.BUILT_IN, outcome=Outcome.VIOLATED, elsewhere=None)
     brought = replace(ours, outcome=Outcome.HOLDS, provenance={"statement": {"file": "my_theorem.py"}})
-    # a form that differs only by a scan's reading is no printed claim
+    # A form that differs only by a scan's reading is no printed claim.
     assert headline([ours]) == "Of 0 printed claims, 0 hold as they stand"
     counted = replace(ours, id="averaging/I10")
     assert headline([counted]) == "Of 1 printed claim, 0 hold as they stand"
@@ -176,7 +179,7 @@ def test_a_limit_is_met_where_its_words_say_so(value, limit):
     ("name", "outcome"),
     [
         ("fl-ntk/H-inf", Outcome.HOLDS),
-        ("fl-ntk/block-conditioning", Outcome.TOUCHES),  # two clients attain the bound
+        ("fl-ntk/block-conditioning", Outcome.TOUCHES),  # Two clients attain the bound.
         ("fl-ntk/block-conditioning-jacobi", Outcome.HOLDS),
     ],
 )
@@ -191,7 +194,7 @@ def test_what_depends_on_the_rows_alone_is_one_case_of_a_file(name, outcome, tmp
     for side, other in zip(sides[0][0], sides[1][0], strict=True):
         np.testing.assert_allclose(
             side.value, other.value, rtol=1e-6 if name.endswith("-conditioning") else 0
-        )  # a search finds this side
+        )  # A search finds this side, so it is not the same to the bit.
     rights = [statement.forms[form].evaluate(constants) for _, constants in sides]
     assert all(np.array_equal(side.value, other.value) for side, other in zip(*rights, strict=True))
     (verdict,) = verify(statement, options, form)

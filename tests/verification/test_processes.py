@@ -1,4 +1,7 @@
-"""Several processes give the verdicts of one process; after a death, interrupt or overflow the others go on."""
+"""Tests of several processes: together they give the verdicts of one process.
+
+After a death, an interrupt or an overflow the others continue.
+"""
 
 import multiprocessing
 import os
@@ -36,7 +39,7 @@ def test_units_share_no_case_and_leave_out_no_statement():
     assert [unit.cases for unit in parts] == [sum(draw.trials for draw in families) for families in draws]
     assert [unit.seconds for unit in parts] == sorted((unit.seconds for unit in parts), reverse=True)
     together = next(unit for unit in parts if "fl-ntk/B.10" in unit.statements)
-    assert "fl-ntk/B.7" in together.statements  # B.7 and B.10 share the cases of aligned points
+    assert "fl-ntk/B.7" in together.statements  # B.7 and B.10 share the cases of aligned points.
     (alone,) = units([get("fl-ntk/A.2")], options, [Form.STATED])
     assert (alone.statements, alone.cases) == (("fl-ntk/A.2",), 200)
 
@@ -69,7 +72,7 @@ def test_a_process_that_is_killed_takes_no_other_verdict_with_it(monkeypatch):
 
     def kill_one(family, done, total):
         if not counted:
-            os.kill(busy[0], signal.SIGKILL)  # the other one may still be starting, with nothing to lose
+            os.kill(busy[0], signal.SIGKILL)  # The other process may still be starting, with nothing to lose.
         counted.append((done, total))
 
     monkeypatch.setattr(processes._Worker, "take", taking)
@@ -81,12 +84,12 @@ def test_a_process_that_is_killed_takes_no_other_verdict_with_it(monkeypatch):
         assert (verdict.outcome, verdict.as_recorded) == (Outcome.UNRESOLVED, False)
     kept = [statement for statement in CHEAP if statement.id not in {verdict.id for verdict in lost}]
     assert plain(verdict for verdict in verdicts if not verdict.error) == plain(verify_all(kept, FEW))
-    assert counted[-1][0] == counted[-1][1]  # the cases of the lost process count as done
+    assert counted[-1][0] == counted[-1][1]  # The cases of the lost process count as done.
 
 
 @pytest.mark.slow
 def test_an_interruption_reports_what_all_processes_counted():
-    # a shell starts background jobs with SIGINT ignored
+    # A shell starts background jobs with SIGINT ignored, so the handler is set.
     ours = signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.getsignal(signal.SIGINT)
     total = 0
@@ -150,7 +153,7 @@ def test_a_stop_lets_a_message_end_and_the_first_stop_lets_cases_be_settled(monk
         interrupts = installed()
         with interruption.released():
             interrupts.counted = True
-            signal.raise_signal(STOP)  # all cases are counted, and only verdicts are left
+            signal.raise_signal(STOP)  # All cases are counted, and only verdicts remain to be made.
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(STOP)
     finally:
@@ -166,7 +169,10 @@ WORK = [unit("a", 9, "torch"), unit("b", 8, "passes"), unit("c", 7, "passes"), u
 
 
 def order_of(work, workers):
-    """The units that each worker gets if each unit takes its seconds and a free worker asks for the next."""
+    """Returns the units of work that each worker gets.
+
+    Each unit takes its seconds, and a free worker asks for the next unit.
+    """
     waiting, loaded = list(work), [frozenset()] * workers
     free, handed = [0.0] * workers, [[] for _ in range(workers)]
     while waiting:
@@ -182,14 +188,17 @@ def order_of(work, workers):
 def test_one_worker_loads_a_slow_library_if_its_statements_are_no_more_than_a_workers_share():
     assert order_of(kept_apart(WORK, 2), 2) == [["a", "d", "e"], ["b", "c"]]
     assert order_of(kept_apart(WORK, 1), 1) == [["a", "d", "e", "b", "c"]]
-    four = kept_apart(WORK, 4)  # a share of 8.75 s: no worker can take all statements of a library
+    four = kept_apart(WORK, 4)  # A worker's share is 8.75 s, so no worker can take all statements of a library.
     assert not any(part.loads for part in four)
     assert order_of(four, 4) == [["a"], ["b"], ["c"], ["d", "e"]]
 
 
 @pytest.mark.slow
 def test_what_is_preloaded_can_be_forked():
-    """A fork keeps only one of its parent's threads, and XLA and BLAS need theirs."""
+    """What is preloaded can be forked.
+
+    A fork keeps only one of its parent's threads, but XLA and BLAS need theirs, so they must not have been started.
+    """
     program = (
         "import verification.workers.preloaded, os\n"
         "from ntkfl import initialisation\n"

@@ -1,4 +1,7 @@
-"""Reports: the same outcomes in every format, counts that add up, strict JSON; no user's name breaks Markdown."""
+"""Tests of reports: outcomes are the same in every format, counts add up, and JSON is strict.
+
+No name that a user gives breaks Markdown.
+"""
 
 import json
 import re
@@ -199,7 +202,7 @@ def test_a_file_of_the_version_with_sentences_is_read_and_written_with_the_same_
 
 
 def changed_at_each_place(content, wrong):
-    """The content with each of its values replaced in turn, with the place."""
+    """Yields the content with each of its values replaced in turn, and the place of the replacement."""
     parts = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
     for key, part in parts:
         for other, place in [*((value, ()) for value in wrong), *changed_at_each_place(part, wrong)]:
@@ -210,7 +213,10 @@ def changed_at_each_place(content, wrong):
 
 
 def test_a_file_with_any_value_of_another_type_is_refused_or_reported():
-    """Every file that is read can be printed; an edited file raises nothing but a ValueError."""
+    """A file with any value of another type is refused or reported.
+
+    Every file that is read can be printed, and an edited file raises nothing but a ValueError.
+    """
     content = json.loads((Path(__file__).parent / "verdicts_with_sentences.json").read_text(encoding="utf-8"))
     new = [Verdict.from_json(old).to_json() for old in content["verdicts"]]
     read, refused = 0, 0
@@ -240,7 +246,7 @@ def test_each_fact_has_a_sentence_and_each_old_name_says_the_new():
     for name, new in MOVED.items():
         with pytest.raises(TypeError, match=f"Verdict has no {name}: .*{re.escape(new[-8:])}"):
             verdict(**{name: 0}) if name not in COUNTS else Verdict(**{name: 0})
-        if name != "own_data":  # `own_data` is still a method
+        if name != "own_data":  # `own_data` is still a method.
             with pytest.raises(AttributeError, match=f"Verdict has no {name}: "):
                 getattr(verdict(), name)
 
@@ -350,7 +356,7 @@ def test_what_needs_pytorch_where_it_is_missing_is_not_run_and_neither_differs_n
     result = command("verify", "deep/any-order", "--trials", "1", "--processes", "1")
     assert result.exit_code == 2
     words = "deep/any-order (new) NOT RUN: it needs PyTorch, which is not installed (pip install 'ntkfl[train]')"
-    assert words in " ".join(result.stdout.split())  # the terminal breaks lines
+    assert words in " ".join(result.stdout.split())  # The terminal breaks lines.
     assert "1 verdict: 1 not run; 0 differ from what is recorded\nnot run (1): it needs PyTorch" in result.stdout
     (missing,) = verify(get("deep/any-order"), Options(trials=1))
     assert missing.not_run and Verdict.from_json(missing.to_json()) == missing

@@ -1,4 +1,7 @@
-"""The counterexample search finds what is false, finds nothing against what is true, and its files replay exactly."""
+"""Tests of the search for counterexamples: it finds what is false, and nothing against what is true.
+
+Its files replay exactly.
+"""
 
 import json
 import subprocess
@@ -50,7 +53,7 @@ TRUE_LONG = (
     *(f"fl-ntk/{name}" for name in ("B.10", "B.5", "B.6", "B.7", "B.11", "Eq16", "C.6", "X.2", "X.3")),
 )
 
-PATIENT = float("inf")  # the budget counts cases, so that the machine's speed does not matter
+PATIENT = float("inf")  # The budget counts cases, so that the machine's speed does not matter.
 
 LEVEL = Comparison(Outcome.VIOLATED, Estimate.exact(2.0), Estimate.exact(1.0), 2.0, np.inf)
 
@@ -60,7 +63,7 @@ TAME = st.integers(0, 9).map(Number)
 
 @dataclass(frozen=True)
 class Family:
-    """A hundred numbers, one for each seed; a search draws from `drawn` before it takes these."""
+    """A family of a hundred numbers, one for each seed; a search draws from `drawn` before it takes these."""
 
     of_seed: Callable[[int], int]
     name: str = "a family"
@@ -76,7 +79,7 @@ class Family:
 
 
 def planted_in(of_seed, *hypotheses):
-    """Replacements that make a statement claim that the number of every seed is at most 10."""
+    """Returns replacements that make a statement claim that the number of every seed is at most 10."""
     return {
         **dict.fromkeys(Form),
         "stated": Claim(sp.Integer(10)),
@@ -91,7 +94,7 @@ def planted_in(of_seed, *hypotheses):
 
 
 def without_witness(identifier):
-    """The statement without its stored cases."""
+    """Returns the statement without its stored cases."""
     statement = get(identifier)
     claims = {form: replace(claim, witness=None) for form, claim in statement.forms.items()}
     return replace(statement.with_forms(claims), necessity={})
@@ -139,7 +142,8 @@ def test_a_run_shrinks_to_the_least_that_keeps_what_matters():
 @pytest.mark.slow
 def test_it_finds_the_square_root_in_b_12():
     case = found_in("fl-ntk/B.12", examples=100, seed=2).case
-    assert case.smallest_eigenvalue.hi < 1 / 16  # 8 sqrt(lambda) < 2; an overshoot doubles the movement at most
+    # 8 sqrt(lambda) < 2, because an overshoot at most doubles the movement.
+    assert case.smallest_eigenvalue.hi < 1 / 16
 
 
 @pytest.mark.slow
@@ -151,7 +155,7 @@ def test_it_finds_that_more_local_steps_leave_a_remainder_of_order_one():
 
 @pytest.mark.slow
 def test_it_finds_that_the_error_term_does_not_vanish_so_early():
-    counterexample = found_in("fl-ntk/C.7-error", examples=40)  # 400 examples from seed 2 take 1600 cases
+    counterexample = found_in("fl-ntk/C.7-error", examples=40)  # 400 examples from seed 2 would take 1600 cases.
     assert counterexample.case.setup.rounds > 20
     assert "one of them: run in balls" in str(counterexample.confirmation.how)
 
@@ -173,7 +177,7 @@ def test_it_finds_nothing_against_the_repaired_rate(examples):
 def test_it_finds_nothing_against_what_is_true(identifier):
     for form in get(identifier).forms:
         if form is Form.NEW and identifier == "fl-ntk/Eq11":
-            continue  # this form draws many networks; the long test has it
+            continue  # This form draws many networks, so only the long test searches it.
         done = attack(get(identifier), form, examples=3, seconds=PATIENT, seed=1)
         assert done.counterexample is None
         assert done.admitted > 5
@@ -193,7 +197,7 @@ def case_of_a_family():
 )
 def test_it_finds_nothing_against_what_is_true_in_a_larger_budget(identifier, case_of_a_family, monkeypatch):
     monkeypatch.setattr(FederatedFamily, "case", case_of_a_family)
-    options = Options(width=1024)  # `verify` draws the families' own cases at 4096
+    options = Options(width=1024)  # `verify` draws the families' own cases at width 4096.
     for form in get(identifier).forms:
         done = attack(get(identifier), form, examples=100, seconds=PATIENT, seed=2, options=options)
         assert done.counterexample is None
@@ -212,7 +216,7 @@ def test_it_finds_what_is_false_in_two_percent_of_the_familys_own_cases_as_verif
         attack(planted, Form.STATED, examples=100, seconds=PATIENT, shrinking=0.1, seed=7).counterexample.by
         for _ in range(2)
     }
-    # another seed finds another case, and each time the same
+    # Another seed finds another case, and finds the same one each time.
     assert len(seen) == 1 and seen != {done.counterexample.by}
 
 
@@ -326,7 +330,7 @@ def test_every_case_survives_json_and_shrinks_to_valid_cases(strategy):
 @given(width_ladders(Setup()))
 def test_ladders_see_their_points_apart(ladder):
     cosines = np.abs(ladder.problem.x @ ladder.problem.x.T) - np.eye(ladder.problem.n)
-    assert np.arccos(cosines.max()) > np.pi / 5  # at the smallest width neurons still lie between any two lines
+    assert np.arccos(cosines.max()) > np.pi / 5  # At the smallest width, neurons still lie between any two lines.
     _, rebuild = coordinates(ladder)
     moved = rebuild(np.full(2, 0.1))
     np.testing.assert_array_equal(moved.problem.x, ladder.problem.x)
@@ -379,7 +383,10 @@ class Drawn(Case):
 
 
 def test_networks_that_showed_a_violation_do_not_confirm_it():
-    """Networks of small seeds, which a search tries first, all fail, and no other network does."""
+    """Networks that showed a violation do not confirm it.
+
+    All networks of small seeds, which a search tries first, fail, and no other network does.
+    """
     planted = planted_in(None) | {"measure": lambda case: Estimate.exact(20.0 if case.seed < 1000 else 5.0)}
     planted |= {"stated": Claim(sp.Integer(10), failure=sp.Rational(1, 10))}
     may_fail = replace(get("fl-ntk/A.1"), **planted)
@@ -430,7 +437,7 @@ def test_the_ascent_climbs():
 
 
 def doctored(change, honest=False):
-    """A replay file after a change; if `honest`, the digest is the changed file's."""
+    """Returns a replay file after a change; if `honest`, the digest is that of the changed file."""
     counterexample = found_in("fl-ntk/A.1")
     content = json.loads(written(get("fl-ntk/A.1"), Form.STATED, counterexample))
     change(content)
@@ -452,7 +459,7 @@ def test_a_doctored_file_is_refused():
         read(doctored(lambda c: c["case"].update(value="os:system"), honest=True))
     with pytest.raises(ValueError, match="the file differs in count, total"):
         read(doctored(lambda c: c["case"]["fields"].update(total=c["case"]["fields"].pop("count")), honest=True))
-    for other in ("1e999999999", "1e-999999999", "0.5", "1_0", "٣", "1/-2"):  # the first two would take hours
+    for other in ("1e999999999", "1e-999999999", "0.5", "1_0", "٣", "1/-2"):  # The first two numbers would take hours.
         with pytest.raises(ValueError, match=f"the fraction '{other}' is not written with whole numbers, like 3/4"):
             read(doctored(lambda c, other=other: c["case"]["fields"]["t"].update(fraction=other), honest=True))
     with pytest.raises(ValueError, match=r"'0\.5' is not written in hexadecimal"):
@@ -462,7 +469,10 @@ def test_a_doctored_file_is_refused():
 
 
 def test_a_file_starts_no_program(tmp_path, monkeypatch):
-    """An earlier version called any class of the project with the file's values, also one that starts a process."""
+    """A file starts no program.
+
+    An earlier version called any class of the project with the file's values, even one that starts a process.
+    """
     started = []
     monkeypatch.setattr(subprocess, "Popen", lambda *arguments, **options: started.append(arguments))
     case = {"named": "ntkfl.conformance.kit:_Process", "parts": [{"tuple": ["touch", str(tmp_path / "there")]}]}
@@ -522,7 +532,7 @@ def test_the_command_searches_writes_and_replays(tmp_path):
     assert "fl-ntk/A.1 repaired: nothing found (recorded: holds)" in result.output
     assert "  claim      Pr(Σ_i X_i ≤ t) ≤ exp(-t^2/(2·(V + M·t/3)))" in result.stdout.splitlines()
     assert "2 forms, " in result.stdout
-    assert " s: none violated against the record" in result.stdout  # the stated form is recorded as violated
+    assert " s: none violated against the record" in result.stdout  # The stated form is recorded as violated.
     assert "fl-ntk/A.1 repaired: " in result.stderr
     assert ": drawing cases" not in result.stdout
     (file,) = tmp_path.iterdir()
@@ -586,7 +596,7 @@ def test_the_nightly_search_shares_its_time_among_forms_that_are_recorded_to_hol
     for name in ("X.2 new", "Eq16 stated", "Eq16 new"):
         assert f"fl-ntk/{name}: nothing found (recorded: holds)" in result.stdout
     assert "3 forms, " in result.stdout
-    assert asked == 3 * [(1200, 10**6)]  # each form gets a third of an hour; the number of examples ends no search
+    assert asked == 3 * [(1200, 10**6)]  # Each form gets a third of an hour; the number of examples ends no search.
     assert not list(tmp_path.iterdir())
 
 
@@ -606,7 +616,10 @@ def test_the_command_refuses_bad_input():
 
 
 def test_what_a_seed_draws_does_not_depend_on_what_else_is_imported(monkeypatch):
-    """Hypothesis draws constants of the loaded modules; another process has loaded others."""
+    """What a seed draws does not depend on what else is imported.
+
+    Hypothesis draws constants of the loaded modules, and another process may have loaded others.
+    """
     statement = get("fl-ntk/A.1")
 
     def drawn():
@@ -621,4 +634,4 @@ def test_what_a_seed_draws_does_not_depend_on_what_else_is_imported(monkeypatch)
     monkeypatch.setattr(providers, "CONSTANTS_CACHE", type(providers.CONSTANTS_CACHE)(1024))
     assert len(first) > 100 and drawn() == first
     monkeypatch.setattr(hunt, "constants_of_statements", nullcontext)
-    assert drawn() != first  # without this context other modules change the draws, so that the test can fail
+    assert drawn() != first  # Without this context other modules do change the draws, so that this test can fail.

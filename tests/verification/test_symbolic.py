@@ -1,4 +1,7 @@
-"""The prover of algebraic steps: it proves what is true, and does not prove what is false or left open."""
+"""Tests of the prover of algebraic steps: it proves what is true.
+
+It does not prove what is false or left undecided.
+"""
 
 import pytest
 import sympy as sp
@@ -20,7 +23,10 @@ def test_every_step_of_the_catalogue_is_proved(step):
 
 
 def _broken(step: Step) -> Step:
-    """A false version of a step: a constant added to an identity, taken from a coefficient or from an inequality."""
+    """Returns a false version of a step.
+
+    A constant is added to an identity, or taken from a coefficient or from an inequality.
+    """
     change = {Vanishes: sp.Rational(1, 10**6), Nonnegative: -(10**9), OnBox: -(10**3)}[type(step)]
     first, *rest = step.expressions
     changed = first + change * sp.eye(first.rows) if isinstance(first, sp.MatrixBase) else first + change
@@ -56,7 +62,7 @@ def test_what_dips_below_zero_between_any_two_grid_points_is_refuted():
 )
 def test_a_quadratic_is_proved_on_the_unit_interval_exactly_when_it_is_nonnegative_there(root, other):
     low, high = sorted(map(sp.Rational, (root, other)))
-    assume(low != high or not 0 < low < 1)  # no subdivision settles a double root inside
+    assume(low != high or not 0 < low < 1)  # No subdivision decides a step that has a double root inside.
     negative_somewhere = max(low, sp.Integer(0)) < min(high, sp.Integer(1))
     proof = prove(OnBox("a", "b", ((x - low) * (x - high),), {x: (0, 1)}))
     if negative_somewhere:

@@ -1,4 +1,4 @@
-"""Marks that tell `tests/ntkfl/method_matrix.py` a test's kind and methods."""
+"""Marks by which `tests/ntkfl/method_matrix.py` knows the kind and the methods of a test."""
 
 
 def pytest_configure(config):

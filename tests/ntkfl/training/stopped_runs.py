@@ -1,7 +1,8 @@
-"""A script that trains in processes that end or wait in the middle of training, one for each line of stdin.
+"""A script that trains in processes that end or wait in the middle of training.
 
-A line names a function of this file and the folder of the run; each process is forked from this one, so that torch is
-imported once. stdout gets the process's output and, after its end, its exit status, negative if it was killed.
+It starts one process for each line of stdin. A line names a function of this file and the folder of the run. Each
+process is forked from this one, so that torch is imported once. stdout gets the output of the process and, after its
+end, its exit status, which is negative if the process was killed.
 """
 
 import os
@@ -16,7 +17,7 @@ from ntkfl.training import checkpoint
 
 
 def killed_in_a_round(folder):
-    """The process dies in round 2, after the clients' steps and before the server's."""
+    """Trains until the process kills itself in round 2, after the clients' steps and before the server's."""
     given = objects("feddyn")
     server = given["method"].server
 
@@ -31,7 +32,7 @@ def killed_in_a_round(folder):
 
 
 def killed_in_a_checkpoint(folder):
-    """The process dies after some files of a checkpoint are in place."""
+    """Trains until the process kills itself when some files of a checkpoint are in place."""
     original, count = os.replace, []
 
     def replacing(*arguments):
@@ -45,7 +46,7 @@ def killed_in_a_checkpoint(folder):
 
 
 def waiting(folder):
-    """The process prints its number and waits in round 2 until it is killed."""
+    """Prints the number of the process in round 2 and waits until the process is killed."""
 
     def wait(row, rounds):
         if row.round == 2:

@@ -1,4 +1,7 @@
-"""FedLC: cross-entropy on logits calibrated by class counts, and the classes that a client lacks."""
+"""Tests of FedLC: cross-entropy on logits that class counts calibrate.
+
+Some clients lack classes.
+"""
 
 import numpy as np
 import pytest
@@ -40,7 +43,7 @@ def test_an_absent_class_leaves_the_softmax_and_padding_of_that_class_does_nothi
     model = network(dtype)
     w = model.initial(0)
     x = torch.tensor(np.random.default_rng(1).standard_normal((5, 4)), dtype=dtype)
-    # class 1 occurs in padding only
+    # Class 1 occurs in padding only.
     y, real = torch.tensor([0, 2, 2, 1, 1]), torch.tensor([1, 1, 1, 0, 0], dtype=dtype)
     objective, now = CalibratedCrossEntropy(0.6), step((16, 0, 81), dtype)
     gradient, value = torch.func.grad_and_value(lambda v: objective(model, v, Batch(x, y, real), now))(w)

@@ -1,4 +1,4 @@
-"""Checkpoints: a checkpoint is read back bit for bit; a damaged or foreign one is refused."""
+"""Tests of checkpoints: a checkpoint is read back bit for bit, and a damaged or foreign one is refused."""
 
 import json
 import os
@@ -22,7 +22,10 @@ RUN = {"config": {"rate": 0.1}}
 
 @pytest.fixture
 def state():
-    """Keys out of order, an empty dict, tensors of no rows or no axes, one that shares memory with another."""
+    """Returns a state with keys out of order, an empty dict, and tensors with no rows or no axes.
+
+    One tensor shares memory with another.
+    """
     window = torch.arange(6.0, dtype=torch.float64).reshape(2, 3)
     server = {
         "model": {"b": window[1], "a": torch.tensor(float("-inf"))},
@@ -46,7 +49,8 @@ def test_a_state_comes_back_as_it_was(state, tmp_path):
     assert (loaded.state.rounds, loaded.run, loaded.provenance) == (7, RUN, {"versions": {}})
     for name in ("server", "clients"):
         before, after = getattr(state, name), getattr(loaded.state, name)
-        assert outline(before) == outline(after)  # also the order of keys, since sums over parameters depend on it
+        # The order of keys is compared too, since sums over parameters depend on it.
+        assert outline(before) == outline(after)
         for path, tensor in flatten(before).items():
             other = flatten(after)[path]
             assert other.dtype == tensor.dtype and torch.equal(other, tensor), path
@@ -77,7 +81,7 @@ def test_every_damaged_byte_is_seen(state, tmp_path):
             loaded = load(file)
         except ValueError as error:
             assert "damaged" in str(error) or "no checkpoint" in str(error)
-        else:  # only the blanks between the header's entries may change unnoticed
+        else:  # Only the blanks between the header's entries may change without an error.
             assert loaded.run == RUN and torch.equal(loaded.state.server["window"], state.server["window"])
             assert chr(whole[place]) == " "
     for length in (0, 5, len(whole) // 2, len(whole) - 1):

@@ -1,4 +1,6 @@
-"""FedGuCci and FedGuCci+: where they reduce to other methods, their anchors, and quadratics in closed form."""
+"""Tests of FedGuCci and FedGuCci+: where they equal other methods, their anchors, and closed forms for quadratic
+losses.
+"""
 
 from dataclasses import replace
 
@@ -113,7 +115,9 @@ def test_clients_own_anchors_are_the_models_of_their_rounds():
         assert np.array_equal(anchors[: len(own)], np.array(own[:2]))
 
 
-EXPECTED = {  # the means of alpha^2, alpha (1 - alpha) and alpha in E alpha (H (alpha w + (1 - alpha) a) - b)
+# The means of alpha^2, alpha (1 - alpha) and alpha in E alpha (H (alpha w + (1 - alpha) a) - b), for each choice of
+# alpha.
+EXPECTED = {
     "gauss2": (1 / 3, 1 / 6, 1 / 2),
     "half": (1 / 4, 1 / 4, 1 / 2),
 }
@@ -150,7 +154,7 @@ def test_a_large_beta_leads_to_the_minimiser_of_the_mean_loss_between():
     ends = rows(run.round(run.start(), keep_ends=True).ends)
     hessians, linear = quadratics(run.data)
     own = np.array([np.linalg.solve(h, b) for h, b in zip(hessians, linear, strict=True)])
-    assert np.abs(ends - (1.5 * own - start / 2)).max() < 1e-6  # the minimiser of w'Hw/6 + a'Hw/6 - b'w/2
+    assert np.abs(ends - (1.5 * own - start / 2)).max() < 1e-6  # This is the minimiser of w'Hw/6 + a'Hw/6 - b'w/2.
 
 
 @pytest.mark.parametrize("step", ["joint", "sequential"])
@@ -190,7 +194,10 @@ def test_as_released_is_sequential_at_half():
 
 
 def test_plus_as_released_counts_an_anchor_s_gradient_at_w_too():
-    """Without calibration and at radius 0, both passes are at w: this is the released FedGuCci with beta doubled."""
+    """As released, FedGuCci+ counts an anchor's gradient at w too.
+
+    Without calibration and at radius 0, both passes are at w. This equals the released FedGuCci with twice the beta.
+    """
 
     def plus(rho, **options):
         return small("fedgucci+", options={"tau": 0.0, "rho": rho} | options, optimizer=SGD(0.9, 1e-2))
@@ -200,7 +207,7 @@ def test_plus_as_released_counts_an_anchor_s_gradient_at_w_too():
     cleared = plus(0.1, beta=0.4, step="sequential", alpha="half")
     assert distance(plus(0.1, beta=0.4, released=True), cleared) > 1e-3
     none = [plus(0.1, beta=0.0, step="sequential", released=released) for released in (False, True)]
-    assert distance(*none) == 0  # the gradient of the objective itself is cleared
+    assert distance(*none) == 0  # The gradient of the objective itself is cleared.
 
 
 @pytest.mark.parametrize("method", ["fedgucci", "fedgucci+"])

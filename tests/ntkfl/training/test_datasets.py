@@ -1,4 +1,7 @@
-"""From a name to federated data: draws, scales, labels, partitions, domains, a user's tables."""
+"""Tests of federated data that are named: draws, scales, labels, partitions and domains.
+
+Tables of users are tested too.
+"""
 
 import warnings
 
@@ -42,7 +45,7 @@ def test_draws_are_nested_and_disjoint_from_the_test_set(n, more, test, seed):
     assert torch.equal(small.x, large.x[:n]) and torch.equal(small.x_test, large.x_test)
     assert len(small.x_test) == test
     assert set(rows(small.x)) | set(rows(small.x_test)) <= KNOWN
-    assert len(KNOWN) == len(IMAGES)  # all images differ, so that a repeated draw would show
+    assert len(KNOWN) == len(IMAGES)  # All images differ, so that a repeated draw would be noticed.
     assert not set(rows(large.x)) & set(rows(large.x_test))
 
 
@@ -67,7 +70,8 @@ def test_more_than_a_hundred_classes_can_be_split(tmp_path):
 
 def test_two_shards_a_client_are_few_classes():
     data = load("digits", samples=500, clients=10, partition="shards:2")
-    assert (data.class_counts() > 0).sum(axis=1).max() <= 4  # two shards, each over at most one boundary of classes
+    # A client has two shards, each of which contains at most one boundary between classes.
+    assert (data.class_counts() > 0).sum(axis=1).max() <= 4
 
 
 @pytest.mark.parametrize("share", [0.7, 0.01, 1.0])
@@ -98,7 +102,8 @@ def test_unit_inputs_have_norm_one_and_keep_their_direction():
 def test_images_are_resized_by_bilinear_interpolation():
     plain, large = (load(spec, samples=5, clients=2) for spec in ("digits", "digits:16"))
     assert large.x.shape == (5, 1, 16, 16)
-    inner = large.x[..., 1:-1:2, 1:-1:2]  # pixels between i and i + 1: three quarters of i, one quarter of i + 1
+    # Pixels between i and i + 1 have three quarters of i and one quarter of i + 1.
+    inner = large.x[..., 1:-1:2, 1:-1:2]
     near = 0.75 * plain.x + 0.25 * plain.x.roll(-1, -1)
     expected = (0.75 * near + 0.25 * near.roll(-1, -2))[..., :-1, :-1]
     assert torch.allclose(inner, expected, rtol=0, atol=1e-14)
@@ -164,7 +169,10 @@ def test_labels_of_a_table_are_classes_where_they_look_so(labels, classes, tmp_p
 
 @pytest.mark.parametrize("labels", [[1, 2, 3, 1, 2], [0, 5, 9, 5, 0], [-1, 0, 1, 1, 0], [2, 4, 4, 4, 2]])
 def test_whole_numbers_of_a_table_are_not_guessed_at(labels, tmp_path):
-    """Labels 1..C fit cross-entropy and half squares, and the wrong one must not be taken."""
+    """The kind of whole-number labels of a table is not guessed.
+
+    Labels 1..C suit cross-entropy and half squares, and the wrong loss must not be taken.
+    """
     file = write_csv(tmp_path / "mine.csv", labels)
     kinds = sorted(set(labels))
     with pytest.raises(ValueError, match=rf"mine\.csv: the {len(kinds)} labels {kinds[0]}, .* say target 'classes' or"):
@@ -215,10 +223,11 @@ def test_every_owner_of_a_table_keeps_a_sample(tmp_path_factory, owners, seed):
     whole = data.x if data.x_test is None else torch.cat([data.x, data.x_test])
     assert sorted(whole[:, 0].tolist()) == list(range(0, 2 * count, 2))
     try:
-        plain = load(file, seed=seed, test=count // 5)  # the last fifth of the rows is held out, whoever owns them
+        # The last fifth of the rows is held out, whichever clients own it.
+        plain = load(file, seed=seed, test=count // 5)
     except ValueError as error:
         assert "owns none of" in str(error) and "test 0: none" in str(error)
-        assert load(file, seed=seed, test=0).clients == data.clients  # the remedy that the message names
+        assert load(file, seed=seed, test=0).clients == data.clients  # The message names this remedy.
     else:
         assert torch.equal(plain.x, data.x) and torch.equal(plain.x_test, data.x_test)
 

@@ -1,4 +1,7 @@
-"""Image sets in their published formats, written small and read back; damaged files are refused with their place."""
+"""Tests of image sets in their published formats: small ones are written and read back.
+
+Damaged files are refused with the place of the damage.
+"""
 
 import gzip
 import io
@@ -23,7 +26,7 @@ def cifar_records(n, bytes_before, classes):
 
 
 def write_cifar_10(folder):
-    """Five training files of 4 records and a test file of 6; returns the records."""
+    """Writes five training files of 4 records and a test file of 6, and returns the records."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = [cifar_records(4, 1, (10,)) for _ in range(5)] + [cifar_records(6, 1, (10,))]
     names = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
@@ -33,7 +36,7 @@ def write_cifar_10(folder):
 
 
 def same_samples(x, y, records, label):
-    """Whether samples are the records in some order, with pixels in [-1, 1]."""
+    """Says whether samples are the records in some order, with pixels in [-1, 1]."""
     pixels = ((x + 1) * 127.5).round().to(torch.uint8).flatten(1).numpy()
     left = sorted((image.tobytes(), int(c)) for image, c in zip(pixels, y, strict=True))
     right = sorted((record[-3072:].tobytes(), int(record[label])) for record in records)
@@ -88,9 +91,11 @@ def test_cifar_without_a_path_or_with_damage(tmp_path):
 
 
 def write_tiny_imagenet(folder, classes=3, images=2, test=4):
-    """The published folders with flat colours, so that JPEG keeps them; returns the colours."""
+    """Writes the published folders with images of one colour each, so that JPEG keeps the colours, and returns the
+    colours.
+    """
     colours = {}
-    ids = [f"n{7 * (classes - c):08d}" for c in range(classes)]  # not in alphabetical order
+    ids = [f"n{7 * (classes - c):08d}" for c in range(classes)]  # The names are not in alphabetical order.
     for identity in ids:
         (folder / "train" / identity / "images").mkdir(parents=True)
         for k in range(images):
@@ -185,7 +190,7 @@ def test_the_5000_images_of_mnist_are_balanced():
     assert data.x.shape == (5000, 1, 28, 28)
     assert np.bincount(data.y).tolist() == [500] * 10
     ink = torch.stack([data.x[data.y == c].mean() for c in range(10)])
-    assert ink.argmin() == 1 and ink.argmax() == 0  # ones have the least ink, zeros the most
+    assert ink.argmin() == 1 and ink.argmax() == 0  # Images of a one have the least ink, images of a zero the most.
 
 
 def test_damaged_mnist_tables_are_refused(tmp_path, monkeypatch):

@@ -1,4 +1,7 @@
-"""GLUE in its published .tsv files, written small and read back, and the WordPiece tokens of its sentences."""
+"""Tests of GLUE in its published .tsv files, which are written small and read back.
+
+The WordPiece tokens of its sentences are tested too.
+"""
 
 from importlib.util import find_spec
 
@@ -89,7 +92,7 @@ ROWS = {
     "rte": ["0\tthe cat\tsat\tnot_entailment", "1\ta\tb\tentailment"],
 }
 FOLDERS = {"cola": "CoLA", "sst-2": "SST-2", "mrpc": "MRPC", "sts-b": "STS-B", "qnli": "QNLI", "rte": "RTE"}
-MEANT = {  # the sentences and the label of each row, by task
+MEANT = {  # The sentences and the label of each row, by task.
     "cola": [("the cat sat", None, 1), ("cat the", None, 0)],
     "sst-2": [("the cat ", None, 1), ('"a" b', None, 0)],
     "mrpc": [("the cat", "a b", 1), ('"the cat', "b a", 0)],

@@ -1,4 +1,4 @@
-"""Devices are named as torch names them; one that is not there is refused before any work."""
+"""Tests of devices, which have the names that torch gives them: an absent one is refused before any work."""
 
 import re
 

@@ -1,4 +1,7 @@
-"""Properties of every method, with and without IMA; methods with parts of their own equal plain loops."""
+"""Tests of properties of every method, with and without IMA.
+
+Methods with parts of their own equal plain loops.
+"""
 
 from dataclasses import replace
 from functools import cache
@@ -22,7 +25,8 @@ from ntkfl.training.tree import flatten, stacked, tree_map
 from ntkfl.training.wide_training import network_federation, side_by_side
 
 OPTIONS = {
-    "fedgma": {"threshold": 0.0},  # signs of what is nearly 0 depend on the order of sums
+    # The threshold is 0, because signs of values that are nearly 0 depend on the order of sums.
+    "fedgma": {"threshold": 0.0},
     "fedgucci": {"anchors": 2},
     "fedgucci+": {"anchors": 2},
 }
@@ -30,7 +34,7 @@ every_method = pytest.mark.parametrize("method", [*catalogue(), "ima"])
 
 
 def run_of(method, **changes):
-    name = "fedadam" if method == "ima" else method  # IMA wraps FedAdam, whose server has a state
+    name = "fedadam" if method == "ima" else method  # IMA wraps FedAdam here, because FedAdam's server has a state.
     options = OPTIONS.get(name, {}) | changes.pop("options", {})
     run = on_classes(name, options=options, **{"optimizer": SGD(0.9), "participation": 0.6, "at_once": 16} | changes)
     return replace(run, method=averaged(run.method, 2, 1)) if method == "ima" else run
@@ -38,7 +42,7 @@ def run_of(method, **changes):
 
 @cache
 def together(method):
-    """The states of a run of 3 rounds whose clients train together."""
+    """Returns the states of a run of 3 rounds whose clients train together."""
     return states(run_of(method), 3)
 
 
@@ -57,10 +61,13 @@ def test_grouping_clients_changes_nothing_but_rounding(method):
 
 
 @pytest.mark.kind("clients renumbered")
-# without cyclic training, in which the clients' turns follow their numbers
+# Cyclic training is left out, because the clients' turns follow their numbers.
 @pytest.mark.parametrize("method", [*sorted(set(catalogue()) - {"cyclic"}), "ima"])
 def test_numbering_the_clients_otherwise_changes_nothing_but_rounding(method):
-    """Batches are full and nothing is drawn, since batches and draws are keyed by a client's number."""
+    """Numbering the clients differently changes nothing but rounding.
+
+    Batches are full and nothing is drawn, since batches and draws depend on a client's number.
+    """
     options = {"alpha": "half"} if method.startswith("fedgucci") else {}
     run = run_of(method, options=options, work=LocalWork(batch_size=None, steps=3), participation=1.0)
     order = np.array([3, 1, 4, 0, 2])
@@ -86,7 +93,8 @@ def test_a_client_without_samples_keeps_everything_finite(method):
     assert all(torch.isfinite(value).all() for value in everything(history[-1]).values())
     result = empty.round(history[0], keep_ends=True)
     start = {name: w[-1] for name, w in empty.own_models(history[0], [5]).items()}
-    start = result.state.model if run.method.in_turn else start  # the model after the other clients' turns
+    # the model after the turns of the clients before, for methods that train in turn
+    start = result.state.model if run.method.in_turn else start
     assert result.steps[-1] == 0 and all(torch.equal(w[-1], start[name]) for name, w in result.ends.items())
 
 
@@ -127,7 +135,10 @@ each_case = pytest.mark.parametrize("case", CASES)
 
 
 def lacking_classes():
-    """Clients of different sizes; two lack a class, one of them the class of sample 0 (which padding repeats)."""
+    """Returns clients of different sizes, of whom two lack a class.
+
+    One of them lacks the class of sample 0, which padding repeats.
+    """
     labels = [[0, 1, 2, 0], [1, 2], [0, 0, 1, 2, 2], [0, 0, 2]]
     y, owner = np.concatenate(labels), np.repeat(np.arange(4), [len(own) for own in labels])
     x = np.random.default_rng(5).standard_normal((len(y), 4)) + y[:, None]
@@ -152,7 +163,7 @@ def test_equals_the_plain_loop_however_clients_are_grouped(case, optimizer, part
         for name, value in kept.items():
             if name == "anchors":
                 assert np.abs(state.server["anchors"].numpy() - value).max() < 1e-10
-            else:  # all other values are kept by clients
+            else:  # Clients have all other values.
                 (own,) = state.clients["rule"].values()
                 seen = state.seen.numpy()
                 assert np.abs(rows(own)[seen] - value[seen]).max() < 1e-10 and not value[~seen].any()
@@ -221,7 +232,7 @@ def test_outputs_are_those_of_each_copy_from_seeds_of_its_own(outputs, stacks):
 @pytest.mark.parametrize("spec", ["fc:2:relu", "fc:3:erf:bias=0.3", "fc:3:gelu:standard"])
 @pytest.mark.parametrize("outputs", [None, 2])
 def test_products_of_all_clients_at_once_train_as_mapped_ones(spec, outputs, reduction):
-    problem = data.sphere(7, 4, seed=2, clients=3)  # clients of unequal sizes: batches are filled up
+    problem = data.sphere(7, 4, seed=2, clients=3)  # Clients differ in size, so batches are padded.
     alone = WideNetwork.named(spec)[0].model((problem.d,), 6, outputs)
     models = [alone] if outputs else [alone, side_by_side(alone, 3)]
     for several, columns in zip(models, (outputs, 3), strict=False):

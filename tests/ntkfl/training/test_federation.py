@@ -1,4 +1,4 @@
-"""The engine: training does not depend on how clients are grouped, and equals a plain loop."""
+"""Tests of the training engine: training does not depend on how clients are grouped, and equals a plain loop."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from ntkfl.training.optimizers import SGD, Adam
 from ntkfl.training.schedules import Exponential
 from ntkfl.training.tree import flatten, tree_map
 
-SIZES = (5, 1, 9, 4, 7, 2)  # ragged on purpose
+SIZES = (5, 1, 9, 4, 7, 2)  # The sizes differ on purpose.
 
 
 def some_data(sizes=SIZES, clients=None, seed=0):
@@ -53,7 +53,7 @@ def distance(first, second):
 
 
 def loop_over_clients(run, rounds=3):
-    """FedAvg by autograd and torch's own optimizers, one client after the other."""
+    """Runs FedAvg with autograd and torch's own optimizers, one client after the other."""
     model, data, members = run.model, run.data, run.data.members()
     server = {name: value.clone() for name, value in model.initial(run.seed).items()}
     for number in range(rounds):
@@ -101,7 +101,7 @@ def test_grouping_clients_changes_nothing_but_rounding():
 def test_numbering_the_clients_otherwise_changes_nothing_but_the_order_of_the_sum():
     data, order = some_data(), np.array([3, 1, 5, 0, 2, 4])
     renumbered = replace(data, owner=order[data.owner])
-    full = LocalWork(batch_size=None, steps=3)  # full batches, since batches are keyed by a client's number
+    full = LocalWork(batch_size=None, steps=3)  # Batches are full, since batches depend on a client's number.
     first = after(federation(work=full))
     second = after(replace(federation(work=full), data=renumbered))
     assert distance(first.model, second.model) < 1e-12
@@ -113,7 +113,7 @@ def test_a_run_is_the_same_to_the_bit_when_it_is_repeated():
 
 
 class Keeps(LocalRule):
-    """FedAvg whose clients keep their number of rounds and their last model."""
+    """FedAvg whose clients remember their number of rounds and their last model."""
 
     def initial(self, model, broadcast):
         return {"rounds": torch.zeros((), dtype=torch.float64), "end": broadcast["model"]}
@@ -153,7 +153,10 @@ def test_a_round_leaves_the_state_that_it_was_given():
 
 
 def test_a_kept_momentum_goes_on_from_round_to_round():
-    """One client, one step a round and a constant rate: rounds with a kept momentum are SGD with momentum."""
+    """A kept momentum continues from round to round.
+
+    With one client, one step in each round and a constant rate, such rounds are SGD with momentum.
+    """
     data = some_data((6,))
     given = {"data": data, "schedule": Exponential(0.2), "work": LocalWork(batch_size=None), "keep_optimizer": True}
     run = replace(federation(optimizer=SGD(0.9)), **given)
@@ -273,13 +276,14 @@ def test_clipping_is_of_the_gradient_alone_as_with_torchs_optimizers():
     for _ in range(3):
         steps.zero_grad()
         torch.nn.functional.cross_entropy(model.outputs(own, data.x), data.y).backward()
-        assert float(torch.nn.utils.clip_grad_norm_(own.values(), 0.05)) > 0.05  # the gradient is clipped
+        assert float(torch.nn.utils.clip_grad_norm_(own.values(), 0.05)) > 0.05  # The gradient is clipped.
         steps.step()
-    assert distance(after(run).model, own) < 1e-7  # torch divides by the norm + 1e-6
+    assert distance(after(run).model, own) < 1e-7  # torch divides by the norm + 1e-6.
 
 
 def test_clients_trained_together_are_clipped_each_by_its_own_norm():
     clipped = SGD(clip=0.3)
     alone = after(federation(at_once=1, optimizer=clipped)).model
     assert distance(after(federation(at_once=100, optimizer=clipped)).model, alone) < 1e-12
-    assert distance(after(federation(at_once=1, optimizer=SGD())).model, alone) > 1e-3  # gradients are clipped
+    # Gradients are clipped, so that the result differs.
+    assert distance(after(federation(at_once=1, optimizer=SGD())).model, alone) > 1e-3

@@ -1,4 +1,7 @@
-"""Cohorts and batches, however clients are grouped, and how many clients train together by default."""
+"""Tests of cohorts and batches, which do not depend on how clients are grouped.
+
+The default number of clients that train together is tested too.
+"""
 
 from dataclasses import replace
 
@@ -68,8 +71,8 @@ def test_a_cohort_is_a_sorted_set_of_the_asked_size(population, share, seed, num
 
 def test_cohorts_are_uniform():
     counts = np.bincount(np.concatenate([cohort(10, 0.3, 1, t) for t in range(2000)]), minlength=10)
-    # a count is binomial(2000, .3), standard deviation 20.5; any of ten counts is five deviations off with chance
-    # below 1e-5
+    # A count is binomial(2000, .3), with the standard deviation 20.5. That any of ten counts is five deviations off has
+    # a chance below 1e-5.
     assert np.abs(counts - 600).max() < 5 * 20.5
 
 
@@ -107,7 +110,7 @@ def test_independent_batches_are_drawn_from_all_samples_in_every_step():
         batches = [frozenset(row[real].tolist()) for row, real in zip(plan.index[c], plan.real[c], strict=True)]
         assert {len(batch) for batch in batches} == {size} and set().union(*batches) == set(own[c].tolist())
     sets, counts = np.unique([sorted(row) for row in plan.index[0]], axis=0, return_counts=True)
-    assert len(sets) == 10 and np.abs(counts - 200).max() < 5 * 13.5  # all subsets equally often
+    assert len(sets) == 10 and np.abs(counts - 200).max() < 5 * 13.5  # All subsets occur equally often.
 
 
 WORKS = [LocalWork(epochs=2, batch_size=3), LocalWork(batch_size=None, steps=2), LocalWork(batch_size=4, steps=5)]
@@ -172,7 +175,10 @@ def test_larger_models_and_batches_leave_fewer_clients():
 
 
 def test_a_wide_model_and_few_clients_are_trained_one_by_one():
-    """Such clients were measured slower side by side than in a loop, at every number."""
+    """A wide model, and few clients, are trained one by one.
+
+    Measurements found such clients slower side by side than in a loop, at every number.
+    """
     wide = {"hidden": torch.empty(512, 784, device="meta"), "head": torch.empty(10, 512, device="meta")}
     assert {clients_at_once(wide, (784,), 32, CPU, clients) for clients in (2, 10, 50, 1000)} == {1}
     middle = {"hidden": torch.empty(192, 784, device="meta"), "head": torch.empty(10, 192, device="meta")}
@@ -201,7 +207,7 @@ def test_clients_that_convolve_are_trained_one_by_one_on_a_processor_only():
 def test_by_default_a_federation_follows_the_rule():
     run = on_classes()
     params = run.model.initial(run.seed)
-    batch = 3  # the batch size of `run`, below the largest client's number of samples
+    batch = 3  # This is the batch size of `run`, which is below the largest client's number of samples.
     assert run.together(params, 5) == clients_at_once(params, (4,), batch, CPU, 5) > 1
     assert replace(run, at_once=5).together(params, 9) == 5
     assert replace(run, at_once=5).together(params, 3) == 3

@@ -1,4 +1,4 @@
-"""Every method equals plain numpy loops over clients, for any grouping; in float32 up to rounding."""
+"""Tests of every method against plain numpy loops over clients, for any grouping; in float32 up to rounding."""
 
 from dataclasses import replace
 
@@ -15,15 +15,16 @@ from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.tree import flatten
 
-# only the conformance kit uses loops of other methods
+# Loops of other methods are only used by the conformance tests.
 METHODS = tuple(method for method in loops.LOOPS if method in catalogue())
-CASES = {  # of a method with options for a server rate, the plain options (a rate of 1) are in the kit alone
+# If a method has options for a server rate, its plain options (a rate of 1) are only used by the conformance tests.
+CASES = {
     f"{tag}{method}": (method, options)
     for method in METHODS
     for tag, options in OPTIONS[method].items()
     if tag or "server-rate-" not in OPTIONS[method]
 }
-KEPT = {  # by the plain loops' names of states: where the engine keeps the state, and the engine's name
+KEPT = {  # For each name of a state in the plain loops, where the engine keeps the state and under which name.
     "momentum": ("server", "momentum"),
     "first_moment": ("server", "first"),
     "second_moment": ("server", "second"),
@@ -37,7 +38,7 @@ each_case = pytest.mark.parametrize("case", CASES)
 
 
 def check(case, *runs):
-    """Check that every round of each run has the plain loop's states; returns how far the model moved."""
+    """Asserts that every round of each run has the plain loop's states, and returns how far the model moved."""
     options, first = CASES[case][1], runs[0]
     expected = list(loops.LOOPS[first.method.name](case_of(first, 3, options), **options))
     for run in runs:
@@ -48,7 +49,7 @@ def check(case, *runs):
 
 
 def agrees(state, kept):
-    """Check that a state equals the plain loop's after that round."""
+    """Asserts that a state equals the plain loop's state after that round."""
     assert np.abs(flat(state.model) - kept["model"]).max() < 1e-10
     seen = state.seen.numpy()
     for name, value in kept.items():
@@ -96,7 +97,8 @@ def test_grouping_clients_changes_nothing_but_rounding(case):
     method, options = CASES[case]
     one = on_classes(method, options=options, participation=0.8, at_once=1)
     alone = [flatten({"server": s.server, "clients": s.clients}) for s in states(one, 2)]
-    grouped = states(replace(one, at_once=3), 2)  # one group of three clients, one group of the fourth client
+    # There is one group of three clients, and one group of the fourth client.
+    grouped = states(replace(one, at_once=3), 2)
     for first, second in zip(alone, grouped, strict=True):
         other = flatten({"server": second.server, "clients": second.clients})
         assert first.keys() == other.keys()
@@ -107,7 +109,8 @@ def test_grouping_clients_changes_nothing_but_rounding(case):
 @each_case
 def test_in_float32_everything_stays_float32_and_close(case):
     method, options = CASES[case]
-    options = options | ({"threshold": 0.0} if method == "fedgma" else {})  # signs of what is nearly 0 may differ
+    # The threshold is 0, because signs of values that are nearly 0 may differ.
+    options = options | ({"threshold": 0.0} if method == "fedgma" else {})
     run = on_classes(method, options=options, at_once=1)
     expected = models(run, 2)[-1]
     start = {name: value.float() for name, value in run.model.initial(run.seed).items()}
@@ -121,7 +124,10 @@ def test_in_float32_everything_stays_float32_and_close(case):
 @pytest.mark.kind("no samples")
 @each_case
 def test_a_client_without_samples_moves_nothing(case):
-    """The client has no weight in means by size; in uniform means it is one of M clients, with Delta = 0."""
+    """A client without samples moves nothing.
+
+    It has no weight in means by size. In uniform means it is one of M clients, with Delta = 0.
+    """
     method, options = CASES[case]
     run = on_classes(method, options=options, at_once=1 if method == "cyclic" else 16)
     empty = replace(run, data=replace(run.data, clients=run.data.clients + 1))

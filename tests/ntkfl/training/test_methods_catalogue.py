@@ -1,4 +1,4 @@
-"""Methods by name: each file is found, and options are understood or refused with a reason."""
+"""Tests of methods by name: each file is found, and options are understood or refused with a reason."""
 
 import inspect
 import pkgutil
@@ -40,7 +40,7 @@ def test_options_reach_the_method():
     built = build("scaffold", CrossEntropy(), option="I", server_rate=2)
     assert built.local.needs_full_gradient and built.server.server_rate == 2
     assert built.options == {"option": "I", "server_rate": 2}
-    assert build("fedgma", CrossEntropy(), mask="hard").options["threshold"] == 0.8  # the default threshold
+    assert build("fedgma", CrossEntropy(), mask="hard").options["threshold"] == 0.8  # This is the default threshold.
     assert options("scaffold")["option"].annotation == Literal["I", "II"]
     assert options("fedprox")["mu"].annotation is float and options("fedprox")["mu"].default == 0.01
 

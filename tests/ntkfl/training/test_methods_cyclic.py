@@ -1,4 +1,4 @@
-"""Cyclic training: one client after the other, each from the model that the client before has left."""
+"""Tests of cyclic training: clients train one after the other, each from the model that the client before has left."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def test_a_round_is_a_turn_of_each_client_on_the_model_that_it_finds():
     result = run.round(run.start(), keep_ends=True)
     model = run.start().model
     for place, client in enumerate(result.cohort):
-        # FedAvg gives the clients' ends from this model
+        # FedAvg gives the clients' last models when they start from this model.
         alone = replace(run, method=build("fedavg", run.method.objective))
         ends = alone.round(alone.start(model), keep_ends=True).ends
         assert (ends["w"][client] - result.ends["w"][place]).abs().max() < 1e-12
@@ -41,7 +41,7 @@ def test_with_short_steps_it_ends_near_the_uniform_optimum():
         return flat(states(run, rounds)[-1].model), optimum(run.data, np.full(run.data.clients, 1 / run.data.clients))
 
     (far, goal), (near, _) = end(0.2, 20), end(0.04, 100)
-    # the distance from the optimum is of the order of the step
+    # The distance from the optimum is of the order of the step.
     assert np.abs(near - goal).max() < 0.2 * np.abs(far - goal).max()
 
 

@@ -1,4 +1,4 @@
-"""FedAvg, FL-NTK's Algorithm 1 and Local in cases where a simpler computation has the same result."""
+"""Tests of FedAvg, FL-NTK's Algorithm 1 and Local in cases where a simpler computation has the same result."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ WEIGHTS = np.array(SIZES) / sum(SIZES)
 
 
 def merged(data):
-    """The same samples, all owned by one client."""
+    """Returns the same samples, all owned by one client."""
     return replace(data, owner=np.zeros_like(data.owner), clients=1)
 
 
@@ -88,7 +88,10 @@ def test_a_local_rate_of_zero_moves_nothing(method):
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 20])
 def test_the_fixed_point_on_quadratics_is_biased_towards_what_local_steps_reach(steps):
-    """A client's K steps are w -> w_i + (I - rate H_i)^K (w - w_i); their mean has its fixed point in closed form."""
+    """On quadratics the fixed point is biased towards what local steps reach.
+
+    A client's K steps are w -> w_i + (I - rate H_i)^K (w - w_i). Their mean has its fixed point in closed form.
+    """
     run = on_quadratics(steps=steps)
     hessians, linear = quadratics(run.data)
     kept = np.array([np.linalg.matrix_power(np.eye(3) - 0.1 * hessian, steps) for hessian in hessians])
@@ -134,7 +137,7 @@ def split(data, clients):
 
 @pytest.mark.method("fl-ntk")
 def test_a_server_rate_of_n_undoes_fl_ntks_mean():
-    """With one local step the server rate N exactly undoes the factor 1/N, which comes from the mean of sums."""
+    """With one local step the server rate N exactly cancels the factor 1/N, which comes from the mean of sums."""
     runs = [summed(steps=1, data=split(regression(), n), options={"server_rate": float(n)}) for n in (1, 2, 5, 7)]
     paths = [models(run, 5) for run in runs]
     assert max(np.abs(path - paths[0]).max() for path in paths) < 1e-12
@@ -154,7 +157,10 @@ def test_twice_the_clients_halve_fl_ntks_move_for_small_rates(rate):
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.method("fl-ntk")
 def test_fl_ntk_contracts_at_the_rate_of_its_theorem(steps):
-    """|y(t+1) - y|^2 <= (1 - eta_g eta_l lambda K / (2N)) |y(t) - y|^2, unit inputs and a width that suffices."""
+    """FL-NTK contracts at the rate of its theorem, for unit inputs and a width that suffices.
+
+    That is |y(t+1) - y|^2 <= (1 - eta_g eta_l lambda K / (2N)) |y(t) - y|^2.
+    """
     rng = np.random.default_rng(0)
     x = rng.standard_normal((9, 5))
     x /= np.linalg.norm(x, axis=1, keepdims=True)

@@ -1,4 +1,7 @@
-"""FedAvg of aligned models: cases in which it equals FedAvg to the bit, and its result if units change places."""
+"""Tests of FedAvg of aligned models: in some cases it equals FedAvg to the bit.
+
+Its result if units change places is tested too.
+"""
 
 from dataclasses import replace
 from itertools import permutations
@@ -18,11 +21,14 @@ from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.optimizers import SGD, Adam
 
 pytestmark = pytest.mark.method("fedavg-aligned")
-FAR = 2.5  # at this local rate units of a client end nearer to other units of another client than to their own
+# At this local rate, units of one client end nearer to other units of another client than to the corresponding ones.
+FAR = 2.5
 
 
 def orders(w):
-    """The network in every order of its 5 hidden units; a linear model, without hidden units, is the only result."""
+    """Returns the network in every order of its 5 hidden units, or only itself if it is linear and has no
+    hidden units.
+    """
     if len(w) != 43:
         return [w]
     body, bias, head, offset = w[:20].reshape(5, 4), w[20:25], w[25:40].reshape(3, 5), w[40:]

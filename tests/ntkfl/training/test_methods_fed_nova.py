@@ -1,4 +1,4 @@
-"""FedNova: unequal numbers of local steps do not move the optimum."""
+"""Tests of FedNova: unequal numbers of local steps do not move the optimum."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ EITHER = pytest.mark.parametrize("optimizer", [SGD(), SGD(0.9, 1e-2)], ids=["pla
 
 @EITHER
 def test_equal_numbers_of_steps_are_fedavg(optimizer):
-    """The clients' sizes still differ, and so do their weights."""
+    """If all clients take equally many steps, FedNova is FedAvg, although clients differ in size and so in weight."""
     given = {"optimizer": optimizer, "work": LocalWork(batch_size=2, steps=4), "participation": 0.6}
     assert np.abs(models(on_classes("fednova", **given), 3) - models(on_classes(**given), 3)).max() < 1e-12
 
@@ -42,7 +42,10 @@ def test_unequal_steps_are_not_fedavg():
 
 
 def repeated(sizes=(1, 2, 4, 9, 3)):
-    """Each client has one sample several times: with batches of one, it takes so many steps with exact gradients."""
+    """Returns data in which each client has one sample several times.
+
+    With batches of one, a client then takes so many steps with exact gradients.
+    """
     rng = np.random.default_rng(5)
     x, y = rng.standard_normal((len(sizes), 2)), 2 * rng.standard_normal(len(sizes))
     owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -50,7 +53,7 @@ def repeated(sizes=(1, 2, 4, 9, 3)):
 
 
 def error(method, rate, momentum, mu=0.0):
-    """The distance of the rounds' fixed point from the n-weighted optimum."""
+    """Returns the distance of the rounds' fixed point from the n-weighted optimum."""
     options = {"mu": mu} if mu else {}
     data = repeated()
     run = on_quadratics(
@@ -63,7 +66,7 @@ def error(method, rate, momentum, mu=0.0):
 
 @pytest.mark.parametrize("momentum, mu", [(0.0, 0.0), (0.5, 0.0), (0.9, 0.0), (0.0, 2.0), (0.9, 2.0)])
 def test_unequal_steps_reach_the_optimum_as_the_rate_falls(momentum, mu):
-    """FedNova's error is of first order in the rate; FedAvg's error stays."""
+    """As the rate falls, FedNova's error vanishes to first order, while FedAvg's error stays."""
     first, second = (error("fednova", rate, momentum, mu) for rate in (2e-4, 1e-4))
     assert second < 0.02 and 1.9 < first / second < 2.1
     assert error("fedavg", 1e-4, momentum) > 0.1
@@ -71,7 +74,10 @@ def test_unequal_steps_reach_the_optimum_as_the_rate_falls(momentum, mu):
 
 @pytest.mark.parametrize("momentum, pull", [(0.0, 0.0), (0.5, 0.0), (0.0, 0.3)])
 def test_constant_gradients_are_averaged_by_size_whatever_the_steps(momentum, pull):
-    """Nearly constant gradients: the rate is so small that a round hardly changes them, while rate * mu is `pull`."""
+    """Constant gradients are averaged by size, whatever the numbers of steps are.
+
+    The rate is so small that a round hardly changes the gradients, while rate * mu is `pull`.
+    """
     rate, data = 1e-9, repeated()
     sizes = np.bincount(data.owner)
     options = {"mu": pull / rate} if pull else {}
@@ -91,7 +97,10 @@ def test_constant_gradients_are_averaged_by_size_whatever_the_steps(momentum, pu
 
 @pytest.mark.parametrize("momentum, pull", [(0.0, 0.0), (0.9, 0.0), (0.0, 0.3), (0.5, 0.3), (0.9, 0.02)])
 def test_the_coefficient_is_the_displacement_of_a_unit_gradient(momentum, pull):
-    """The optimizer itself gives the length; with a pull and no momentum, a closed form gives the same length."""
+    """The coefficient is the displacement under a gradient of size 1.
+
+    The optimizer itself gives it. With a pull and no momentum, a closed form gives the same.
+    """
     optimizer, rate, steps = SGD(momentum), 0.1, torch.arange(8, dtype=torch.float64)
     expected = [0.0]
     w = {"w": torch.zeros(1, 1, dtype=torch.float64)}

@@ -1,4 +1,4 @@
-"""FedProx and FedDyn: proximal limits, dual variables, fixed points."""
+"""Tests of FedProx and FedDyn: proximal limits, dual variables, fixed points."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_without_a_proximal_term_fedprox_is_fedavg_to_the_bit(optimizer):
 
 
 def ends(run, state=None):
-    """The clients' models after a round, (clients, P)."""
+    """Returns the clients' models after a round, (clients, P)."""
     return rows(run.round(state or run.start(), keep_ends=True).ends)
 
 
@@ -65,7 +65,10 @@ def test_feddyns_first_round_is_fedprox_on_the_clients():
 @pytest.mark.parametrize("alpha", [0.01, 0.3, 3.0])
 @pytest.mark.method("feddyn")
 def test_feddyns_first_server_model_is_twice_the_mean_difference_away(alpha):
-    """FedDyn does not tend to FedAvg with alpha; h is divided by the number of all clients, also if only some train."""
+    """FedDyn's first server model lies twice the mean difference away, whatever alpha is.
+
+    So FedDyn does not tend to FedAvg with alpha. h is divided by the number of all clients, even if only some train.
+    """
     for participation, times in ((1.0, 2.0), (0.6, 1.6)):
         run = on_quadratics("feddyn", options={"alpha": alpha}, participation=participation)
         w = flat(run.start().model)
@@ -99,7 +102,7 @@ def test_duals_of_unsampled_clients_are_left_alone():
 
 
 def solved(**changes):
-    """The solved models of FedDyn, whose clients solve their problems to rounding."""
+    """Returns a run of FedDyn whose clients solve their problems up to rounding."""
     return on_quadratics("feddyn", options={"alpha": 1.0}, rate=0.5, steps=18, **changes)
 
 

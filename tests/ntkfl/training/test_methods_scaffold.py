@@ -1,4 +1,4 @@
-"""SCAFFOLD: control variates that are means of gradients, and the optimum without drift."""
+"""Tests of SCAFFOLD: its control variates are means of gradients, and it reaches the optimum without drift."""
 
 from dataclasses import replace
 
@@ -90,7 +90,10 @@ def test_option_II_keeps_the_mean_of_the_gradients_met():
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
 def test_a_constant_gradient_is_kept_as_it_is_whatever_the_momentum(momentum):
-    """A nearly constant gradient: the rate is so small that a round hardly changes it."""
+    """A constant gradient is kept as control variate, whatever the momentum is.
+
+    The rate is so small that a round hardly changes the gradient.
+    """
     run = on_quadratics("scaffold", rate=1e-9, steps=6, optimizer=SGD(momentum))
     hessians, linear = quadratics(run.data)
     gradients = hessians @ flat(run.start().model) - linear
@@ -99,7 +102,7 @@ def test_a_constant_gradient_is_kept_as_it_is_whatever_the_momentum(momentum):
 
 
 def test_steps_that_are_padding_do_not_count():
-    """tau_i is the number of real steps: 3, 2, 5, 2, 4 batches of 2 here."""
+    """Steps that are padding do not count: tau_i is the number of real steps, here 3, 2, 5, 2, 4 batches of 2."""
     run = on_quadratics("scaffold", work=LocalWork(epochs=1, batch_size=2), participation=1.0, rate=1e-9)
     w = flat(run.start().model)
     result = run.round(run.start())

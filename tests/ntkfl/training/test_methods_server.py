@@ -1,4 +1,4 @@
-"""Methods that differ from FedAvg on the server only: FedAdam, FedYogi, FedGMA."""
+"""Tests of methods that differ from FedAvg on the server only: FedAdam, FedYogi, FedGMA."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -19,7 +19,10 @@ ADAPTIVE = pytest.mark.parametrize("name", ["fedadam", "fedyogi"])
 @ADAPTIVE
 @pytest.mark.parametrize("tau", [1e-3, 0.5])
 def test_with_frozen_moments_they_are_fedavg(name, tau):
-    """first = 0, second = 1, v = 0 and server_rate = tau: w + tau D / (0 + tau)."""
+    """With frozen moments FedAdam and FedYogi are FedAvg.
+
+    first = 0, second = 1, v = 0 and server_rate = tau give w + tau D / (0 + tau).
+    """
     run = on_classes(name, options={"first": 0.0, "second": 1.0, "tau": tau, "server_rate": tau}, participation=0.6)
     assert np.abs(models(run, 3) - models(on_classes(participation=0.6), 3)).max() < 1e-12
 
@@ -101,7 +104,7 @@ def test_above_one_the_soft_mask_is_the_agreement_everywhere():
     ends = run.round(start, keep_ends=True).ends
     moves = np.concatenate([value.numpy().reshape(5, -1) for value in ends.values()], axis=1) - flat(start.model)
     agreement = abs(np.sign(moves).mean(axis=0))
-    assert set(np.round(agreement * 5)) == {1, 3, 5}  # of five clients' signs, every degree of agreement occurs
+    assert set(np.round(agreement * 5)) == {1, 3, 5}  # Every degree of agreement of five clients' signs occurs.
     expected = flat(start.model) + agreement * first_difference(run)
     assert np.abs(models(run, 1)[0] - expected).max() < 1e-12
     hard = replace(run, method=build("fedgma", CrossEntropy(), threshold=1.5, mask="hard"))
@@ -112,7 +115,10 @@ def test_above_one_the_soft_mask_is_the_agreement_everywhere():
 @pytest.mark.parametrize("clients", range(1, 40))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_mean_of_signs_meets_its_threshold_exactly(clients, dtype):
-    """Means sum rounded shares 1/|S|; if the exact mean meets a threshold, the rounded mean must meet it too."""
+    """A mean of signs meets its threshold exactly.
+
+    Means are sums of rounded shares 1/|S|. If the exact mean meets a threshold, the rounded mean must meet it too.
+    """
     for agreeing in range(clients + 1):
         signs = [1.0] * agreeing + [-1.0] * (clients - agreeing)
         mean = torch.zeros((), dtype=dtype)
@@ -127,7 +133,10 @@ def test_a_mean_of_signs_meets_its_threshold_exactly(clients, dtype):
 
 @pytest.mark.method("fedgma")
 def test_as_released_fedgma_is_nearly_fedavg():
-    """The released loop, which replaces the received model as it runs, is nearly FedAvg; its server rate is 1e-4."""
+    """The released FedGMA is nearly FedAvg.
+
+    Its loop replaces the received model as it runs, and its server rate is 1e-4.
+    """
     run = on_classes("fedgma", options={"released": True, "threshold": 0.4})
     fedavg, released = models(on_classes(), 1)[0], models(run, 1)[0]
     literal = next(loops.fed_gma_released(case_of(run, 1), 0.4))["model"]

@@ -1,4 +1,7 @@
-"""Models by name: the papers' parameter counts, purity, the mapped gradient, and refusals."""
+"""Tests of models by name: they have the papers' numbers of parameters, and have no hidden state.
+
+The gradient by vmap and refusals are tested too.
+"""
 
 from itertools import pairwise
 
@@ -32,18 +35,19 @@ LARGE = [
     *[("resnet56-gn", (3, 32, 32)), ("resnet18", (3, 32, 32)), ("resnet18-gn", (3, 32, 32))],
     *[("ima-resnet18", (3, 32, 32)), ("ima-alexnet", (3, 64, 64))],
 ]
-WITHOUT_DATA = {"ntk", "minilm-lora"}  # these have tests of their own
+WITHOUT_DATA = {"ntk", "minilm-lora"}  # These models have tests of their own.
 
 
 def some_data(shape, classes=3, n=6, clients=1):
-    """Gaussian inputs with classes in turn; of several clients the first owns about half."""
+    """Returns Gaussian inputs with classes in turn; if there are several clients, the first one owns about half."""
     x = torch.randn(n, *shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
     owner = np.minimum(np.arange(n) // max(n // 2, 1), clients - 1)
     return FederatedData(x, torch.arange(n) % classes, owner, clients, classes=classes)
 
 
 NAMED = {spec.partition(":")[0] for spec, _ in SMALL + LARGE} | WITHOUT_DATA
-SMALL += [(name, (1, 8, 8)) for name in catalogue() if name not in NAMED]  # models that the table does not name
+# These are the models that the table does not name.
+SMALL += [(name, (1, 8, 8)) for name in catalogue() if name not in NAMED]
 
 
 def test_every_model_that_is_named_here_is_there():
@@ -53,7 +57,7 @@ def test_every_model_that_is_named_here_is_there():
 @pytest.mark.parametrize(
     ("spec", "shape", "classes", "count"),
     [
-        ("simple-cnn", (3, 32, 32), 10, 122_570),  # algorithms.md, section 5
+        ("simple-cnn", (3, 32, 32), 10, 122_570),  # from algorithms.md, section 5
         ("ima-cnn", (1, 28, 28), 10, 274_026),
         ("ima-cnn", (3, 32, 32), 10, 772_682),
     ],
@@ -63,12 +67,15 @@ def test_the_counts_of_the_papers(spec, shape, classes, count):
 
 
 def residual_count(blocks, widths, projection, norm, channels, classes):
-    """Parameters of a residual network, by hand: convolutions, their scale and shift or bias, the last layer."""
+    """Returns the number of parameters of a residual network, counted by hand.
+
+    It counts convolutions, their scale and shift or bias, and the last layer.
+    """
     maps = [(channels, widths[0], 9)] + [(widths[0], widths[0], 9)] * 2 * blocks
     for inputs, outputs in pairwise(widths):
         maps += [(inputs, outputs, 9)] + [(outputs, outputs, 9)] * (2 * blocks - 1)
         maps += [(inputs, outputs, 1)] if projection else []
-    per_map = 2 if norm else 1  # scale and shift, or a bias
+    per_map = 2 if norm else 1  # A map has a scale and a shift, or a bias.
     return sum(k * m * pixels + per_map * m for k, m, pixels in maps) + (widths[-1] + 1) * classes
 
 
@@ -91,9 +98,10 @@ def test_counts_of_residual_networks(spec, count):
 
 
 def test_the_counts_by_hand_are_those_of_the_literature():
-    assert round(residual_count(3, THIN, False, True, 3, 10) / 1e6, 2) == 0.27  # He et al. 2016, table 6
+    assert round(residual_count(3, THIN, False, True, 3, 10) / 1e6, 2) == 0.27  # from He et al. 2016, table 6
     assert round(residual_count(9, THIN, False, True, 3, 10) / 1e6, 2) == 0.85
-    assert residual_count(2, WIDE, True, True, 3, 10) == 11_173_962  # ResNet18 for CIFAR, as often quoted
+    # the number that is often quoted of ResNet18 for CIFAR
+    assert residual_count(2, WIDE, True, True, 3, 10) == 11_173_962
 
 
 def test_counts_of_vgg_and_alexnet():
@@ -111,7 +119,7 @@ def test_counts_of_vgg_and_alexnet():
 
 def test_the_cnn_for_domains_has_the_printed_layer():
     params = build("ima-domain-cnn", some_data((3, 28, 28), 10, n=10), dtype=torch.float32).initial(0)
-    assert (2048, 6272) in {tuple(w.shape) for w in params.values()}  # FC(6272, 2048)
+    assert (2048, 6272) in {tuple(w.shape) for w in params.values()}  # This is the layer FC(6272, 2048).
 
 
 @pytest.mark.parametrize(("spec", "shape"), SMALL + LARGE)
@@ -134,7 +142,7 @@ def test_shapes_seeds_and_heads(spec, shape):
 
 
 def mapped_and_looped(model, data):
-    """Gradients of two clients with different weights and samples, by vmap and one by one."""
+    """Returns gradients of two clients with different weights and samples, by vmap and one by one."""
     one, two = model.initial(0), model.initial(1)
     stacked = {name: torch.stack([one[name], two[name]]) for name in one}
     x, y = torch.stack([data.x, data.x.flip(0)]), torch.stack([data.y, data.y.flip(0)])
@@ -185,7 +193,7 @@ def test_pooling_before_the_relu_is_to_the_bit_the_printed_pooling_after_it(spec
         layers = [(matrix, bias) for (_, matrix), (_, bias) in zip(weights, weights, strict=True)]
         for place, (matrix, bias) in enumerate(layers):
             x = nn.functional.linear(x, matrix, bias)
-            x = x.relu() if len(layers) > 1 and place == 0 else x  # a network of two layers has one ReLU inside
+            x = x.relu() if len(layers) > 1 and place == 0 else x  # A network of two layers has one ReLU between them.
         return x
 
     params = model.initial(1)
@@ -195,7 +203,7 @@ def test_pooling_before_the_relu_is_to_the_bit_the_printed_pooling_after_it(spec
 
 
 class Shared(nn.Module):
-    """Two layers with one matrix, and a bias of its own outside any layer."""
+    """A model with two layers that share one matrix, and a bias of its own outside any layer."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,7 @@
-"""Low-rank adaption of a frozen encoder: tiny random encoders for the algebra, the packaged MiniLM where installed."""
+"""Tests of low-rank adaption of a frozen encoder.
+
+Tiny random encoders test the algebra, and the packaged MiniLM is tested where it is installed.
+"""
 
 import json
 from importlib.util import find_spec
@@ -33,7 +36,7 @@ REAL = TOKENS != 0
 
 
 def shapes():
-    """Published names and shapes of the weights of a BERT encoder of this size."""
+    """Returns the published names and shapes of the weights of a BERT encoder of this size."""
     sizes = {"embeddings.word_embeddings": (WORDS, WIDTH), "embeddings.position_embeddings": (POSITIONS, WIDTH)}
     sizes |= {"embeddings.token_type_embeddings": (2, WIDTH), "embeddings.LayerNorm": (WIDTH,)}
     for n in range(LAYERS):
@@ -72,7 +75,7 @@ def request(spec="small", outputs=3, shape=(6,), dtype=torch.float64):
 
 
 def torchs_states(weights, tokens, segments):
-    """The last states by torch's own layers."""
+    """Returns the last states, computed with torch's own layers."""
     at = "embeddings."
     x = weights[f"{at}word_embeddings.weight"][tokens] + weights[f"{at}token_type_embeddings.weight"][segments]
     x = x + weights[f"{at}position_embeddings.weight"][: tokens.shape[1]]

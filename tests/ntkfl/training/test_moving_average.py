@@ -1,4 +1,7 @@
-"""IMA: cases in which it changes nothing, its lag, and servers and clients that start from the averaged model."""
+"""Tests of IMA, the moving average of the server's models: cases in which it changes nothing, and its lag.
+
+Servers and clients that start from the averaged model are tested too.
+"""
 
 from dataclasses import replace
 
@@ -58,7 +61,7 @@ def test_a_model_that_stands_still_stays(order):
 
 
 class Drifting(ServerRule):
-    """The server's model is f0 + t d, whatever is broadcast and sent back."""
+    """A server whose model is f0 + t d, whatever is broadcast and sent back."""
 
     def initial(self, params):
         return {"model": params, "place": params}
@@ -103,7 +106,7 @@ def test_fed_dyn_s_server_works_from_the_model_that_was_broadcast():
         result = run.round(state, keep_ends=True)
         state = result.state
         duals, h = rows(state.clients["rule"]["dual"]), flat(state.server["rule"]["dual"])
-        # the mean over all clients; clients that were not drawn have 0
+        # The mean is over all clients; clients that were not drawn have 0.
         assert np.abs(duals.mean(axis=0) - h).max() < 1e-14
         newest = rows(state.server["window"])[0]
         assert np.abs(newest - (rows(result.ends).mean(axis=0) - h / 0.4)).max() < 1e-13
@@ -166,7 +169,8 @@ def test_what_cannot_be_averaged_is_refused():
     for name in ("fednova", "local"):
         with pytest.raises(ValueError, match=f"clients of {name} do not send their differences"):
             averaged(build(name, CrossEntropy()), 3, 1, "before_server_step")
-    for name in ("feddyn", "scaffold", "fedgucci", "fedfa"):  # their duals, controls and anchors are no moments
+    # The duals, controls and anchors of these methods are no moments.
+    for name in ("feddyn", "scaffold", "fedgucci", "fedfa"):
         with pytest.raises(ValueError, match=f"restart is for a server with moments.*; that of {name} has none"):
             averaged(build(name, CrossEntropy()), 3, 1, restart=True)
 

@@ -1,4 +1,7 @@
-"""The configuration of a run: defaults that depend on other keys, and refused values, with messages that help."""
+"""Tests of the configuration of a run: some defaults depend on other keys, and bad values are refused.
+
+The messages help to correct them.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""A run's folder that was edited, altered or read from elsewhere is accepted if the change is allowed, else refused."""
+"""Tests of a run's folder that was edited, altered or read from elsewhere: allowed changes are accepted, others
+refused.
+"""
 
 import os
 import warnings
@@ -11,7 +13,9 @@ from ntkfl.training.runs.training_run import load_run, prepared
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A run of two rounds on a file that was named by a relative path, begun in another folder than the test's."""
+    """Makes a run of two rounds on a file that was named by a relative path, begun in another folder than the
+    test's.
+    """
     rng = np.random.default_rng(0)
     (tmp_path / "begun").mkdir()
     monkeypatch.chdir(tmp_path / "begun")

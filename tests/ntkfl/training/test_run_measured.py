@@ -1,4 +1,7 @@
-"""The measurements of a run and its refusals: scores by an independent computation, the table, the summary."""
+"""Tests of what a run measures, and of its refusals.
+
+Scores are computed independently; the table and the summary are tested too.
+"""
 
 import csv
 from dataclasses import fields, replace
@@ -34,7 +37,7 @@ def by_hand(params, x, y):
 
 
 def test_scores_of_the_global_model(monkeypatch):
-    monkeypatch.setattr(evaluation, "AT_ONCE", 5)  # data is evaluated in several parts, the last of them short
+    monkeypatch.setattr(evaluation, "AT_ONCE", 5)  # Data are evaluated in several parts, of which the last is short.
     done, data = toy_run("fedavg"), toy_data()
     loss, accuracy = by_hand(done.params, data.x_test, data.y_test)
     train, _ = by_hand(done.params, data.x, data.y)
@@ -58,7 +61,7 @@ def test_clients_are_measured_before_they_are_averaged():
     np.testing.assert_allclose(row.drift, drift, rtol=1e-12)
     assert row.cohort == len(ends) == 2 and row.local_steps == result.steps.sum()
     sizes = [len(data.members()[client]) for client in result.cohort]
-    assert row.local_steps == sum(2 * -(-size // 3) for size in sizes)  # 2 epochs, batches of 3
+    assert row.local_steps == sum(2 * -(-size // 3) for size in sizes)  # There are 2 epochs with batches of 3.
     assert np.isnan(toy_run("fedavg", rounds=1, client_accuracy=False).rows[-1].client_accuracy)
 
 
@@ -75,7 +78,7 @@ def test_personal_accuracy_is_of_both_heads_on_the_client_s_own_classes():
         accuracies.append((weights * hits).sum() / weights.sum())
     accuracy = done.metrics["personal_accuracy"]
     assert accuracy[-1] == pytest.approx(np.mean(accuracies), abs=1e-12) and np.isnan(accuracy[0])
-    # the row has the accuracy of the shared model
+    # The row has the accuracy of the shared model.
     assert done.rows[-1].test_accuracy == by_hand(done.params, data.x_test, data.y_test)[1]
     others = toy_run("fedavg", rounds=1), toy_run("fedrod", rounds=1, client_accuracy=False)
     assert all(np.isnan(other.rows[-1].personal_accuracy) for other in others)
@@ -90,7 +93,10 @@ def test_rates_follow_the_schedule():
 
 
 def test_what_imas_averaging_goes_with():
-    """Table III of the IMA paper at rate .05: the rate stays at .05/200, cycles down to .05/200, or decays on."""
+    """IMA's averaging comes with the schedules of Table III of the IMA paper, here at rate .05.
+
+    The rate stays at .05/200, cycles down to .05/200, or decays further.
+    """
 
     def explored(kind, rounds=4, **more):
         metrics = toy_run("fedavg", rounds=rounds, ima=True, ima_start=2, ima_exploration=kind, **more).metrics
@@ -105,7 +111,7 @@ def test_what_imas_averaging_goes_with():
     rates, steps, _ = explored("epochs", rounds=23)
     np.testing.assert_allclose(rates, 0.05 * 0.95 ** np.arange(23), rtol=1e-15)
     plain = toy_run("fedavg", rounds=23).metrics["local_steps"][1:]
-    # after 20 rounds of averaging one epoch, not two
+    # After 20 rounds of averaging, clients train one epoch instead of two.
     assert (steps[:22] == plain[:22]).all() and 2 * steps[22] == plain[22]
     soon = explored("epochs", rounds=5, ima_period=2)[1]
     assert (soon[:4] == plain[:4]).all() and 2 * soon[4] == plain[4]
@@ -137,7 +143,7 @@ def test_regression_has_half_squares(tmp_path):
     done = run("fedavg", data=data, model=line(), dtype="float64", rounds=2, out=tmp_path, train_loss=True)
     residual = data.x.numpy() @ done.params["w"].numpy() - data.y.numpy()
     np.testing.assert_allclose(done.rows[-1].train_loss, (residual**2).mean() / 2, rtol=1e-12)
-    assert np.isnan(done.rows[-1].test_loss)  # there is no test set
+    assert np.isnan(done.rows[-1].test_loss)  # There is no test set.
     assert "train_loss [half squares per sample]" in (tmp_path / "metrics.csv").read_text().splitlines()[0]
 
 
@@ -151,7 +157,10 @@ def test_the_sum_takes_the_steps_of_the_mean_times_the_size():
 
 @pytest.mark.parametrize("sum_of_squares", [True, False])
 def test_rates_of_training_are_the_steps_of_the_kernel_regime(sum_of_squares):
-    """A linear model has H = x x^T; training on means has the step n_c eta_local, training on sums eta_local."""
+    """Rates of training are the steps of the kernel regime.
+
+    A linear model has H = x x^T. Training on means has the step n_c eta_local, training on sums has eta_local.
+    """
     data, eta, server = regression(sizes=(6, 6)), 0.012, 1.3
     problem = Problem(data.x.numpy(), data.y.numpy(), data.owner)
     rate = eta if sum_of_squares else problem.mean_loss_rate(eta)
@@ -185,7 +194,8 @@ def test_summary():
     rows = [Row(number, test_accuracy=a, test_loss=1 - a) for number, a in enumerate(accuracies)]
     summaries = summary(rows)
     one = summaries["test_accuracy"]
-    assert (one.last, one.best, one.best_round, one.rounds) == (0.3, 0.7, 3, 5)  # the first model is no round
+    # The model before training is no round.
+    assert (one.last, one.best, one.best_round, one.rounds) == (0.3, 0.7, 3, 5)
     assert one.mean == pytest.approx(np.mean(accuracies[-5:]), rel=1e-15)
     assert (summaries["test_loss"].best_round, set(summaries)) == (3, {"test_accuracy", "test_loss"})
     assert summary(rows[:1])["test_accuracy"].last == 0.9 and summary(rows[:3])["test_accuracy"].rounds == 2

@@ -1,4 +1,7 @@
-"""A run that was stopped and resumed is bitwise equal to a run without a stop; a kept run is read back unchanged."""
+"""Tests of runs that were stopped and resumed: they are bitwise equal to runs without a stop.
+
+A kept run is read back unchanged.
+"""
 
 import os
 import signal
@@ -24,7 +27,7 @@ from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.run_folder import RunFolder
 from ntkfl.training.runs.training_run import prepared, run
 
-whole = cache(toy_run)  # the result of a run that is not stopped
+whole = cache(toy_run)  # the result of a run that is not stopped, computed once
 IMA = {"ima": True, "ima_window": 2, "ima_start": 1}
 
 
@@ -53,22 +56,25 @@ def test_the_state_that_is_compared_is_not_trivial():
 
 @pytest.fixture(scope="module")
 def stopped():
-    """The pipes of the process that starts the processes that train."""
+    """Returns the pipes of the process that starts the processes that train."""
     command = [sys.executable, Path(__file__).with_name("stopped_runs.py")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
         yield process.stdin, process.stdout
 
 
-@pytest.mark.slow  # the process of `stopped` loads torch again
+@pytest.mark.slow  # The process of `stopped` loads torch again.
 @pytest.mark.parametrize("where", ["round", "checkpoint"])
 def test_killed_and_resumed(where, tmp_path, stopped):
-    """SIGKILL between the clients' and the server's part of round 2, or with a checkpoint half in place."""
+    """A run that was killed is resumed.
+
+    SIGKILL comes between the clients' and the server's part of round 2, or with a checkpoint half in place.
+    """
     folder, (lines, said) = tmp_path / "run", stopped
     print(f"killed_in_a_{where} {folder}", file=lines)
     assert int(said.readline()) == -signal.SIGKILL
     assert (folder / ".checkpoint.safetensors.part").exists() == (where == "checkpoint")
     with (folder / "metrics.csv").open("a") as file:
-        file.write("9,0.1,cut o")  # a line that was being written
+        file.write("9,0.1,cut o")  # This line was being written when the process died.
     resumed = run(**objects("feddyn"), out=folder, resume=True)
     assert resumed.state.rounds == 4 and [row.round for row in resumed.rows] == [0, 1, 2, 3, 4]
     assert same(resumed, toy_run(build("feddyn", CrossEntropy()))) and measured(resumed) == measured(whole())
@@ -78,7 +84,10 @@ def test_killed_and_resumed(where, tmp_path, stopped):
 
 @pytest.mark.slow
 def test_two_processes_do_not_train_in_one_folder(tmp_path, stopped):
-    """Nothing is written while another process trains; when it has died, training goes on."""
+    """Two processes do not train in one folder.
+
+    Nothing is written while another process trains. When it has died, training continues.
+    """
     lines, said = stopped
     print(f"waiting {tmp_path}", file=lines)
     number = int(said.readline())
@@ -95,7 +104,10 @@ def test_two_processes_do_not_train_in_one_folder(tmp_path, stopped):
 
 
 def test_what_another_process_has_done_meanwhile_is_not_overwritten(tmp_path):
-    """Between the reading of a folder and its lock another run may have come and gone."""
+    """What another process has done meanwhile is not overwritten.
+
+    Another run may begin and end between the reading of a folder and its lock.
+    """
     folder = RunFolder(tmp_path)
     toy_run(out=tmp_path, rounds=1)
     with pytest.raises(BlockingIOError, match=r"another process has just trained in .*; begin again"):
@@ -203,7 +215,7 @@ def test_only_the_number_of_rounds_may_change(tmp_path):
         toy_run(out=tmp_path / "nothing", resume=True)
     with pytest.raises(ValueError, match="name its folder with out"):
         toy_run(resume=True)
-    assert run(**objects(), out=tmp_path, resume=True).state.rounds == 2  # the refusals have not harmed the run
+    assert run(**objects(), out=tmp_path, resume=True).state.rounds == 2  # The refusals have not harmed the run.
 
 
 def test_averaging_that_starts_at_a_share_of_the_rounds_says_why_it_cannot_go_further(tmp_path):
@@ -265,7 +277,7 @@ def test_a_run_of_names_needs_nothing_given_again(tmp_path):
     done = run("fedprox", options={"mu": 0.1}, out=tmp_path, **SMALL)
     read = load_run(str(tmp_path))
     assert same(done, read) and read.federation.method.name == "fedprox"
-    assert read.federation.method.local == done.federation.method.local  # with its options
+    assert read.federation.method.local == done.federation.method.local  # The method is read with its options.
 
 
 def test_an_object_that_is_missing_other_data_and_an_empty_folder_are_refused(tmp_path):

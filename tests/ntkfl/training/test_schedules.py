@@ -1,4 +1,7 @@
-"""Learning rates and passes as functions of the round: IMA's mild exploration and the alternatives to it."""
+"""Tests of learning rates and numbers of passes as functions of the round.
+
+They are IMA's mild exploration and the alternatives to it.
+"""
 
 import numpy as np
 import pytest
@@ -31,7 +34,10 @@ def test_a_cycle_meets_both_of_its_ends_on_a_straight_line():
 
 
 def test_the_released_cycle_goes_from_the_rate_reached_down_and_up_to_near_twice_that():
-    """IMA's code at lr_max = .01 .99^300, lr_min = 5e-5, ima_stage = 20, as printed; the branch changes at 10."""
+    """The released cycle falls from the first rate and rises to nearly twice that rate.
+
+    This is IMA's code at lr_max = .01 .99^300, lr_min = 5e-5, ima_stage = 20, as printed. Its branch changes at 10.
+    """
     high = 0.01 * 0.99**300
     cycle = ReleasedCycle(high, 5e-5, 20)
     rates = [cycle(t) for t in range(40)]
@@ -42,7 +48,11 @@ def test_the_released_cycle_goes_from_the_rate_reached_down_and_up_to_near_twice
 
 
 def test_imas_schedules_as_released():
-    """Fewer passes begin at the first rate again, cycles are the code's, and averaging begins one round later."""
+    """IMA's schedules are as in the released code.
+
+    With fewer passes the rate begins at the first rate again, cycles are those of the code, and averaging begins one
+    round later.
+    """
 
     def of(exploration, released=True):
         keys = {"ima": True, "ima_exploration": exploration, "ima_released": released, "rounds": 40, "clients": 4}

@@ -1,4 +1,7 @@
-"""Sharpness-aware gradients: the size and the limits of the perturbation, and the limits of FedSAM and FedASAM."""
+"""Tests of sharpness-aware gradients: the size and the limits of the perturbation.
+
+The limits of FedSAM and FedASAM are tested too.
+"""
 
 import numpy as np
 import pytest
@@ -40,7 +43,7 @@ def test_the_perturbation_of_sam_has_norm_rho_for_each_client():
         e, g = ({name: value[client] for name, value in tree.items()} for tree in (perturbation, gradients))
         assert abs(squared(e) ** 0.5 - 0.3) < 1e-14
         inner = sum(float((e[name] * g[name]).sum()) for name in e)
-        assert abs(inner / (0.3 * squared(g) ** 0.5) - 1) < 1e-14  # along the gradient
+        assert abs(inner / (0.3 * squared(g) ** 0.5) - 1) < 1e-14  # The perturbation is along the gradient.
 
 
 def test_a_gradient_that_is_not_cleared_is_added():

@@ -1,4 +1,4 @@
-"""A run that has learned nothing is reported: it diverged, or is no better than an answer without inputs."""
+"""Tests of the report that a run has learned nothing: it diverged, or is no better than an answer without inputs."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def labels(kind, classes, rng, n):
 
 
 def answering(answers, before, y, train, classes, tested):
-    """The sentence about a model with these answers after a round and the answers `before` it."""
+    """Returns the report on a model that has the answers `before` a round and `answers` after it."""
     x = torch.arange(float(len(y)), dtype=torch.float64)[:, None]
     model = Model("table", lambda seed: {"table": before}, lambda p, x: p["table"][x[:, 0].long()], lambda p, z: z)
     own = torch.arange(float(len(train)), dtype=torch.float64)[:, None]
@@ -63,7 +63,7 @@ def separable():
 
 
 def linear(outputs, dead=False):
-    """The model w x from w = 0; a `dead` model ends with a ReLU whose output is always 0."""
+    """Returns the model w x from w = 0; a `dead` model ends with a ReLU whose output is always 0."""
     shape = (4,) if outputs is None else (4, outputs)
 
     def head(p, z):
@@ -80,11 +80,13 @@ def test_runs(separable, kind, tmp_path):
     keys = {"rounds": 8, "model": "mlp:16", "dtype": "float64", "momentum": 0.0}
     learned = run("fedavg", data, rate=0.1, out=tmp_path / "learned", **keys)
     assert learned.shortfall is None and (tmp_path / "learned" / "outcome.txt").read_text() == "trained\n"
-    keys |= {"model": linear(2 if kind == "classes" else None, dead=True)}  # a random start may be right by luck
+    # A random start may be right by luck, so the model is dead.
+    keys |= {"model": linear(2 if kind == "classes" else None, dead=True)}
     still = run("fedavg", data, rate=0.1, out=tmp_path / "still", **keys)
     assert still.shortfall.startswith("NOT TRAINED: after 8 rounds")
     assert (tmp_path / "still" / "outcome.txt").read_text() == still.shortfall + "\n"
-    assert run("local", data, rate=1e-12, **keys).shortfall is None  # "local" has means over the clients' own models
+    # The method "local" is measured by means over the clients' own models.
+    assert run("local", data, rate=1e-12, **keys).shortfall is None
 
 
 def test_a_linear_model_that_grows_has_diverged(separable):
@@ -97,7 +99,10 @@ def test_a_linear_model_that_grows_has_diverged(separable):
 
 
 def test_what_is_learned_by_heart_is_learned(separable):
-    """Labels are drawn independently: training samples are learned by heart, and test samples stay at chance."""
+    """What is learned by heart counts as learned.
+
+    Labels are drawn independently. Training samples are learned by heart, and test samples stay at chance.
+    """
     x, _ = separable
     y = torch.tensor(np.random.default_rng(4).integers(0, 2, 200))
     data = FederatedData(x[:20], y[:20], np.arange(20) % 2, 2, x[20:], y[20:], 2)

@@ -1,4 +1,7 @@
-"""MOON, FedRoD and FedFA equal FedAvg in their limits; each method's state equals a computation by hand."""
+"""Tests of MOON, FedRoD and FedFA: they equal FedAvg in their limits.
+
+The states of each method equal those of a computation by hand.
+"""
 
 from dataclasses import replace
 
@@ -23,7 +26,7 @@ def distance(one, other, rounds=2):
 
 
 def with_labels(*labels):
-    """A client for each list of labels."""
+    """Returns data with one client for each list of labels."""
     y, owner = np.concatenate(labels), np.repeat(np.arange(len(labels)), [len(own) for own in labels])
     x = np.random.default_rng(7).standard_normal((len(y), 4))
     return FederatedData(torch.tensor(x), torch.tensor(y), owner, len(labels), classes=3)
@@ -218,7 +221,7 @@ def test_fed_fa_s_clients_without_a_class_damp_its_anchor_unless_only_those_pres
         ]
         expected = own[0] / 4 + anchors[0] / 2 + own[1] / 4 if choice == "size" else (own[0] + own[1]) / 2
         assert (last.server["anchors"][0] - expected).abs().max() < 1e-14
-        assert (last.server["anchors"][2] - anchors[2]).abs().max() < 1e-14  # no client has class 2
+        assert (last.server["anchors"][2] - anchors[2]).abs().max() < 1e-14  # No client has class 2.
 
 
 @pytest.mark.method("fedfa")

@@ -1,4 +1,7 @@
-"""The engine's FedGuCci on linearised networks is exactly FedAvg at rescaled steps (X4 and its variants)."""
+"""Tests of the engine's FedGuCci on linearised networks: it is exactly FedAvg with other steps.
+
+This is statement X4 with its variants.
+"""
 
 from dataclasses import replace
 
@@ -32,7 +35,7 @@ def ragged(seed=0, sizes=(3, 1, 5), d=4):
 
 
 def connected(beta, setup, *, anchors=1, weighting="uniform", loss="sum", **options):
-    """FedGuCci with the server's step of the setup."""
+    """Returns FedGuCci with the server's step of the setup."""
     options = {"alpha": "gauss2"} | options
     method = fed_gucci.method(HalfSquares(loss), beta=beta, anchors=anchors, **options)
     server = replace(method.server, server_rate=setup.eta_global)
@@ -40,7 +43,7 @@ def connected(beta, setup, *, anchors=1, weighting="uniform", loss="sum", **opti
 
 
 def linear_rounds(problem, setup, weights, participants, weighting="uniform", loss="sum"):
-    """The linearised network as a linear model in its weights' movement."""
+    """Returns the linearised network as a linear model in its weights' movement."""
     active = (problem.x @ weights.hidden.T >= 0) * weights.signs / np.sqrt(setup.width)
     features = (active[:, :, None] * problem.x[:, None, :]).reshape(problem.n, -1)
     sizes = np.bincount(problem.owner)
@@ -59,7 +62,7 @@ def linear_rounds(problem, setup, weights, participants, weighting="uniform", lo
 
 
 def path(federation, rounds):
-    """The movements of the global weights, (T+1, m * d)."""
+    """Returns the movements of the global weights, (T+1, m * d)."""
     state, models = federation.start(), []
     for _ in range(rounds):
         models.append(state.model["moved"].flatten())
@@ -81,14 +84,17 @@ def test_on_a_linearised_network_it_is_the_simulators_fedavg_at_rescaled_steps(b
     regime = kernel_regime(problem, rescaled, finite(problem.x, weights.hidden))
     assert np.abs(trajectory.outputs - regime.outputs(np.arange(7), trajectory.outputs[0])).max() < TOLERANCE
     plain = simulate(problem, SETUP, weights, linearised=True)
-    assert np.abs(trajectory.outputs - plain.outputs).max() > 1e-2 * min(beta, 1)  # the rescaling matters
+    assert np.abs(trajectory.outputs - plain.outputs).max() > 1e-2 * min(beta, 1)  # The other steps matter.
 
 
 @pytest.mark.parametrize(
     ("anchors", "weighting", "loss"), [(1, "size", "mean"), (2, "size", "sum"), (4, "uniform", "sum")]
 )
 def test_with_partial_participation_unequal_weights_and_several_anchors(anchors, weighting, loss):
-    """FedGuCci is then FedAvg whose clients start at w_t + beta/(6 + 3 beta) (mean of the anchors - w_t)."""
+    """With partial participation, unequal weights and several anchors FedGuCci is FedAvg with other starts.
+
+    Clients start at w_t + beta/(6 + 3 beta) (mean of the anchors - w_t).
+    """
     beta, problem, weights = 2.0, ragged(3, (2, 1, 4, 3)), draw(SETUP.width, 4, 2)
     method = connected(beta, SETUP, anchors=anchors, weighting=weighting, loss=loss)
     federation = wide_federation(problem, SETUP, weights, method=method, linearised=True, participation=0.5)
@@ -100,14 +106,14 @@ def test_with_partial_participation_unequal_weights_and_several_anchors(anchors,
     steps = rescaled.eta_local, rescaled.eta_global
     expected = fedavg(run, *steps, pull=beta / (6 + 3 * beta), anchors=anchors)
     assert np.abs(models - expected).max() < TOLERANCE
-    # `fedgucci` integrates by another quadrature
+    # `fedgucci` integrates with another quadrature.
     assert np.abs(models - fedgucci(run, beta, anchors)).max() < TOLERANCE
     if anchors > 1:
-        assert np.abs(models - fedavg(run, *steps)).max() > 1e-4  # FedAvg that starts at w_t differs
+        assert np.abs(models - fedavg(run, *steps)).max() > 1e-4  # FedAvg that starts at w_t differs.
 
 
 def test_clients_drift_by_the_servers_factor():
-    """A client moves 1 + beta/(6 + 2 beta) times as far as one of FedAvg with the rescaled local step."""
+    """A client moves 1 + beta/(6 + 2 beta) times as far as a client of FedAvg with the rescaled local step."""
     beta, problem, weights = 1.5, ragged(5), draw(SETUP.width, 4, 3)
     rescaled = equivalent_setup(SETUP, beta)
     drift, expected = (
@@ -122,7 +128,7 @@ def test_clients_drift_by_the_servers_factor():
 
 
 def test_a_converged_client_overshoots_its_labels():
-    """The client's residual is -beta/(6 + 2 beta) times the global model's."""
+    """The residual of a converged client is -beta/(6 + 2 beta) times the global model's residual."""
     problem = Problem(np.eye(3), np.array([1.0, -0.5, 0.25]), np.array([0, 0, 1]))
     setup = Setup(width=64, eta_local=1.0, local_steps=120, rounds=1)
     for beta in (0.5, 3.0):
@@ -134,7 +140,7 @@ def test_a_converged_client_overshoots_its_labels():
 
 @pytest.mark.parametrize("changed", [{"alpha": "half"}, {"step": "sequential"}])
 def test_the_released_variants_are_not_that_fedavg(changed):
-    """alpha = 1/2 and separate steps are other algorithms: the equivalence holds for the paper's objective."""
+    """The equivalence holds for the paper's objective only; alpha = 1/2 and separate steps are other algorithms."""
     beta, problem, weights = 2.0, ragged(), draw(SETUP.width, 4, 1)
     trajectory = engine_trajectory(problem, SETUP, weights, method=connected(beta, SETUP, **changed), linearised=True)
     expected = simulate(problem, equivalent_setup(SETUP, beta), weights, linearised=True)
@@ -142,7 +148,7 @@ def test_the_released_variants_are_not_that_fedavg(changed):
 
 
 def test_on_the_network_itself_it_is_not_exact():
-    """Patterns change along the segments: the equivalence is exact only for the linearised network."""
+    """The equivalence is exact only for the linearised network, because patterns change along the segments."""
     problem, setup = ragged(), replace(SETUP, eta_local=0.5, rounds=10)
     trajectory = engine_trajectory(problem, setup, method=connected(2.0, setup))
     expected = simulate(problem, equivalent_setup(setup, 2.0))

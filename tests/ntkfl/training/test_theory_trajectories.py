@@ -1,4 +1,7 @@
-"""Networks trained by the engine: trajectories are the simulator's, and wide networks approach the kernel regime."""
+"""Tests of networks that the engine trains: their trajectories are those of the simulator.
+
+Wide networks approach the kernel regime.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -27,7 +30,7 @@ FIELDS = ("outputs", "local_outputs", "movement", "local_movement", "step", "tot
 
 
 def ragged(sizes, d, seed, length=1.0):
-    """Gaussian samples, scaled to this length, for clients of these sizes."""
+    """Returns a problem with Gaussian samples, scaled to this length, for clients of these sizes."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((sum(sizes), d))
     owner = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
@@ -91,7 +94,7 @@ def test_equals_the_simulator_on_a_long_run():
     setup = Setup(width=500, eta_local=0.3, eta_global=1.4, local_steps=5, rounds=60, seed=2)
     expected, trajectory = simulate(problem, setup), engine_trajectory(problem, setup)
     assert_same(trajectory, expected, 1e-11)
-    assert expected.flips[-1] > 0  # patterns change, so that the network is not its linearisation
+    assert expected.flips[-1] > 0  # Patterns change, so that the network is not its linearisation.
     plain = engine_trajectory(problem, replace(setup, rounds=5), movements=False)
     assert np.array_equal(plain.outputs, trajectory.outputs[:6])
     assert np.array_equal(plain.local_outputs, trajectory.local_outputs[:5])
@@ -99,7 +102,10 @@ def test_equals_the_simulator_on_a_long_run():
 
 
 def test_a_sample_on_a_kink_is_active():
-    """The gradient's indicator is 1{w.x >= 0}: at 0 the neuron learns, in the simulator and in the engine."""
+    """A sample on a kink is active, in the simulator and in the engine.
+
+    The gradient's indicator is 1{w.x >= 0}, so that the neuron learns at 0.
+    """
     problem = Problem(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -0.5]), np.array([0, 1]))
     weights = Weights(np.array([[0.0, 1.0], [-1.0, 0.0], [1.0, -1.0]]), np.array([1.0, -1.0, 1.0]))
     setup = Setup(width=3, eta_local=0.25, local_steps=3, rounds=4)
@@ -111,12 +117,13 @@ def test_a_sample_on_a_kink_is_active():
 def test_a_client_alone_and_together_is_the_same(monkeypatch):
     problem, setup = ragged((2, 4, 1), 3, 1), Setup(width=50, local_steps=3, rounds=5)
     together = engine_trajectory(problem, setup)
-    for numbers in (50 * 3, 2 * 50 * 3):  # one client at a time in a loop; groups of two clients and one
+    # Clients train one at a time in a loop, then in groups of two clients and of one.
+    for numbers in (50 * 3, 2 * 50 * 3):
         monkeypatch.setattr("ntkfl.training.wide_training.AT_ONCE", numbers)
         assert_same(engine_trajectory(problem, setup), together, 1e-13)
 
 
-@pytest.mark.parametrize("rule", [scaffold, fed_nova], ids=lambda rule: rule.NAME)  # fed_nova sends no differences
+@pytest.mark.parametrize("rule", [scaffold, fed_nova], ids=lambda rule: rule.NAME)  # fed_nova sends no differences.
 def test_watching_changes_nothing_and_sees_what_the_method_keeps(rule):
     problem, setup = ragged((2, 4, 1), 3, 1), Setup(width=40, local_steps=3, rounds=4, eta_local=0.2)
     weights = draw(40, 3, 0)
@@ -173,7 +180,10 @@ def test_the_method_is_algorithm_1_unless_another_is_given():
 
 
 def test_another_optimizer_is_begun_anew_each_round():
-    """Two steps with momentum beta displace by 1 + beta times the first gradient plus the second."""
+    """Another optimizer starts anew in each round.
+
+    Two steps with momentum beta displace by 1 + beta times the first gradient plus the second one.
+    """
     problem, setup = ragged((3,), 4, 2), Setup(width=40, local_steps=2, rounds=2, eta_local=0.1)
     weights = draw(40, 4, 0)
     trajectory = engine_trajectory(problem, setup, weights, optimizer=SGD(momentum=0.6), keep=range(3))
@@ -198,7 +208,7 @@ def problem(clients):
 
 
 def starts(data, setup, widths):
-    """For each width the setups and weights of its networks."""
+    """Returns for each width the setups and weights of its networks."""
     rows = []
     for place, width in enumerate(widths):
         setups = [replace(setup, width=int(width), seed=SEEDS * place + number) for number in range(SEEDS)]
@@ -207,12 +217,12 @@ def starts(data, setup, widths):
 
 
 def runs(data, setup, widths, method=None):
-    """For each width the runs of its networks."""
+    """Returns for each width the runs of its networks."""
     return [[engine_trajectory(data, *start, method=method) for start in row] for row in starts(data, setup, widths)]
 
 
 def exponent(widths, runs, measured):
-    """The slope of log(measured) against log(width) over all runs, and the slope's 99.7% half-width."""
+    """Returns the slope of log(measured) against log(width) over all runs, and the slope's 99.7% half-width."""
     logs = np.repeat(np.log(widths), SEEDS)
     fit = stats.linregress(logs, np.log([measured(run) for row in runs for run in row]))
     return fit.slope, stats.t.ppf(0.9985, len(logs) - 2) * fit.stderr
@@ -225,7 +235,10 @@ def assert_exponent(interval, expected):
 
 
 def distance_to(data, setup):
-    """The largest distance of a run from the infinite-width dynamics of these steps from the run's first outputs."""
+    """Returns a function that gives a run's largest distance from the infinite-width dynamics.
+
+    These dynamics have the steps of `setup` and start at the run's first outputs.
+    """
     regime, rounds = kernel_regime(data, setup), np.arange(setup.rounds + 1)
     return lambda run: np.linalg.norm(run.outputs - regime.outputs(rounds, run.outputs[0]), axis=1).max()
 
@@ -249,10 +262,11 @@ def test_the_distance_to_the_kernel_regime_falls_as_the_root_of_the_width():
 
 
 def test_averaging_weights_or_outputs_of_wide_clients_differs_by_the_three_quarter_power():
-    """The gap comes from the neurons with a kink between the clients: m^(1/2) of them, each of the size 1/m.
+    """At held-out inputs, averaging weights or outputs of wide clients differs by the order m^(-3/4) (X3).
 
-    At a held-out input their signs are independent: m^(-3/4) (X3). At a training input the signs are not independent:
-    m^(-1/2). A neuron follows a sample only while it is active on the sample, so that it turns off where its value
+    The gap comes from the neurons with a kink between the clients: m^(1/2) of them, each of the size 1/m. At a held-out
+    input their signs are independent, which gives m^(-3/4). At a training input their signs are not independent, which
+    gives m^(-1/2). A neuron follows a sample only while it is active on the sample, so that it turns off when its value
     falls.
     """
     data, widths = problem(3), 4 ** np.arange(4, 8)

@@ -1,4 +1,7 @@
-"""Networks of any depth: outputs, parametrisations, and trajectories against a plain loop and the network's kernel."""
+"""Tests of networks of any depth: their outputs and parametrisations.
+
+Trajectories are compared with a plain loop and with the network's kernel.
+"""
 
 import math
 from dataclasses import replace
@@ -29,13 +32,13 @@ DEEP = WideNetwork("fc", 3, "relu", bias=0.2).model((PROBLEM.d,), 20)
 
 
 def several():
-    """A small network on problems with two outputs a sample."""
+    """Returns a problem with two outputs for each sample, and a small network for it."""
     y = np.stack([PROBLEM.y, np.cos(np.arange(PROBLEM.n))], axis=1)
     return Problem(PROBLEM.x, y, PROBLEM.owner), WideNetwork("fc", 3, "gelu").model((PROBLEM.d,), 20, 2)
 
 
 def jacobian(network, params, x):
-    """The Jacobian with one row for each output, sample by sample."""
+    """Returns the Jacobian with one row for each output, computed sample by sample."""
     rows = []
     for sample in torch.tensor(np.array(x)):
         own = {name: value.clone().requires_grad_() for name, value in params.items()}
@@ -46,7 +49,7 @@ def jacobian(network, params, x):
 
 
 def loop(problem, setup, network):
-    """Algorithm 1 on one long vector of parameters, with plain autograd."""
+    """Runs Algorithm 1 on one long vector of parameters, with plain autograd."""
     x, y = (torch.tensor(np.array(part)) for part in (problem.x, problem.y))
     params, outputs, local, moved = network.initial(setup.seed), [], [], []
     first = params
@@ -106,11 +109,12 @@ def test_every_method_that_is_linear_is_exact_on_a_linearised_deep_network():
     for name, module in catalogue().items():
         if hasattr(module, "NOT_LINEAR"):
             continue
-        options = {"alpha": "half"} if name == "fedgucci" else {}  # its default alpha is random
+        options = {"alpha": "half"} if name == "fedgucci" else {}  # The default alpha of FedGuCci is random.
         regime = kernel_regime(PROBLEM, setup, rows @ rows.T, name, options)
         method = build(name, HalfSquares("sum"), **options)
         trajectory = network_trajectory(PROBLEM, setup, DEEP, params, method=method, linearised=True)
-        assert (trajectory.local_outputs is None) == (name == "cyclic")  # its clients start at different models
+        # The clients of cyclic training start at different models.
+        assert (trajectory.local_outputs is None) == (name == "cyclic")
         expected = regime.outputs(np.arange(4), trajectory.outputs[0])
         np.testing.assert_allclose(trajectory.outputs, expected, rtol=0, atol=1e-12, err_msg=name)
 
@@ -187,7 +191,7 @@ NETWORKS = [
 
 
 def written_out(network: WideNetwork, params, x):
-    """The definition, layer by layer, one sample at a time."""
+    """Returns the outputs by the definition, layer by layer, one sample at a time."""
     rows = []
     for row in torch.as_tensor(np.array(x)):
         h = row if network.kind == "fc" else row.reshape(1, 8, 8)
@@ -250,7 +254,7 @@ def test_the_standard_parametrisation_with_its_steps_trains_the_same_functions(n
     np.testing.assert_allclose(scaled.outputs, plain.outputs, rtol=0, atol=1e-13)
     np.testing.assert_allclose(scaled.local_outputs, plain.local_outputs, rtol=0, atol=1e-13)
     assert network.step_factors(6) == dict.fromkeys(factors, 1.0)
-    if network.depth > 2:  # at depth 2 only the readout has a factor
+    if network.depth > 2:  # At depth 2 only the readout has a factor.
         unscaled = network_trajectory(problem, SETUP, other.model((64,), 6))
         assert np.abs(unscaled.outputs[-1] - plain.outputs[-1]).max() > moved / 100
 

@@ -1,4 +1,4 @@
-"""Federations small enough to compute by hand: a network on classes, and linear regression, which is quadratic."""
+"""Federations small enough to compute by hand: a network on classes, and linear regression, whose loss is quadratic."""
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from ntkfl.training.objectives import CrossEntropy, HalfSquares
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.schedules import Exponential
 
-SIZES = (5, 3, 9, 4, 7)  # ragged on purpose
+SIZES = (5, 3, 9, 4, 7)  # The sizes differ on purpose.
 FEATURES = 3
 
 
@@ -33,7 +33,7 @@ def network(dtype=torch.float64):
 
 
 def line(features=FEATURES):
-    """f(x) = w . x, from a drawn w."""
+    """Returns the model f(x) = w . x, which starts from a random w."""
 
     def initial(seed):
         return {"w": torch.tensor(np.random.default_rng(seed).standard_normal(features))}
@@ -42,7 +42,9 @@ def line(features=FEATURES):
 
 
 def regression(sizes=SIZES, seed=1, spread=0.2, distance=1.0):
-    """Linear regressions with Hessians whose eigenvalues lie in 1 -+ spread, and optima about `distance` apart."""
+    """Returns linear regressions whose Hessians have eigenvalues in 1 -+ spread, and whose optima are about `distance`
+    apart.
+    """
     rng = np.random.default_rng(seed)
     xs, ys = [], []
     for size in sizes:
@@ -56,13 +58,16 @@ def regression(sizes=SIZES, seed=1, spread=0.2, distance=1.0):
 
 
 def quadratics(data):
-    """H_i and b_i of F_i(w) = w.H_i w / 2 - b_i.w + const, the mean of halved squares, (M, d, d) and (M, d)."""
+    """Returns H_i and b_i, (M, d, d) and (M, d), of F_i(w) = w.H_i w / 2 - b_i.w + const.
+
+    F_i is the mean of halved squares of client i.
+    """
     parts = [(data.x.numpy()[rows], data.y.numpy()[rows]) for rows in data.members()]
     return np.array([x.T @ x / len(y) for x, y in parts]), np.array([x.T @ y / len(y) for x, y in parts])
 
 
 def optimum(data, weights):
-    """The minimiser of sum_i weights_i F_i."""
+    """Returns the minimiser of sum_i weights_i F_i."""
     hessians, linear = quadratics(data)
     return np.linalg.solve(np.einsum("i,ijk", weights, hessians), weights @ linear)
 
@@ -75,7 +80,7 @@ def on_classes(method="fedavg", rate=0.2, decay=0.9, **changes):
 
 
 def on_quadratics(method="fedavg", rate=0.1, steps=5, **changes):
-    """A run of a method: full batches, a constant rate and no momentum by default."""
+    """Returns a run of a method, by default with full batches, a constant rate and no momentum."""
     options, objective = changes.pop("options", {}), changes.pop("objective", HalfSquares())
     given = {"work": LocalWork(batch_size=None, steps=steps), "seed": 3, "data": regression()}
     given |= {"schedule": Exponential(rate), "model": line()}
@@ -83,17 +88,17 @@ def on_quadratics(method="fedavg", rate=0.1, steps=5, **changes):
 
 
 def flat(params):
-    """All parameters as one vector, (P,)."""
+    """Returns all parameters as one vector, (P,)."""
     return np.concatenate([value.numpy().ravel() for value in params.values()])
 
 
 def rows(stacked):
-    """Parameters stacked over clients, one vector a client: (clients, P)."""
+    """Returns parameters that are stacked over clients as one vector for each client, (clients, P)."""
     return np.concatenate([value.numpy().reshape(len(value), -1) for value in stacked.values()], axis=1)
 
 
 def states(run, rounds, start=None):
-    """The states after 0, 1, ..., `rounds` rounds."""
+    """Returns the states after 0, 1, ..., `rounds` rounds."""
     history = [run.start(start)]
     for _ in range(rounds):
         history.append(run.round(history[-1]).state)
@@ -101,12 +106,12 @@ def states(run, rounds, start=None):
 
 
 def models(run, rounds):
-    """The server's models after 1, ..., `rounds` rounds, (rounds, P)."""
+    """Returns the server's models after 1, ..., `rounds` rounds, (rounds, P)."""
     return np.array([flat(state.model) for state in states(run, rounds)[1:]])
 
 
 def case_of(run, rounds, options=None):
-    """The run for a plain loop; participants and samples of each step are drawn as the engine draws them."""
+    """Returns the run for a plain loop, with participants and samples of each step drawn as the engine draws them."""
     start = {name: value.numpy() for name, value in run.model.initial(run.seed).items()}
     loss = getattr(run.method.objective, "reduction", "mean")
     setting = plan.Setting(
@@ -128,7 +133,10 @@ def case_of(run, rounds, options=None):
 
 
 def fixed_point(run):
-    """The fixed point of a round that is affine in "w" and has no state; the spectral radius of its linear part."""
+    """Returns the fixed point of a round, and the spectral radius of the round's linear part.
+
+    The round must be affine in "w" and have no state.
+    """
 
     def after(w):
         return flat(run.round(run.start({"w": torch.tensor(w)})).state.model)

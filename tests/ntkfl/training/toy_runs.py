@@ -1,4 +1,7 @@
-"""Runs of a second or less, with a state on clients and server, momenta that are kept, and part of the clients."""
+"""Runs of a second or less, for tests.
+
+They have a state on clients and server, momenta that are kept, and clients of whom only a part takes part in a round.
+"""
 
 from dataclasses import replace
 
@@ -26,34 +29,34 @@ KEYS = {
 
 
 def toy_data():
-    """Ragged clients and a test set."""
+    """Returns clients that differ in size, and a test set."""
     data, test = classes(), classes(seed=7)
     return replace(data, x_test=test.x, y_test=test.y, name="toy")
 
 
 def objects(method=None):
-    """The objects of a run: data, model, and a method if it is named."""
+    """Returns the objects of a run: data, model, and a method if it is named."""
     given = {"data": toy_data(), "model": network()}
     return given | ({"method": build(method, CrossEntropy())} if method else {})
 
 
 def toy_run(method="feddyn", **changes):
-    """A run of 4 rounds."""
+    """Returns a run of 4 rounds."""
     return run(method, **objects() | {"rounds": 4} | KEYS | changes)
 
 
 def tensors(run):
-    """All tensors of the state, by path."""
+    """Returns all tensors of the state, by path."""
     state = run.state
     return flatten({"server": state.server, "clients": state.clients, "seen": state.seen})
 
 
 def same(left, right):
-    """Whether two runs ended in bitwise the same state, in the same order of names."""
+    """Says whether two runs ended in bitwise the same state, with names in the same order."""
     left, right = tensors(left), tensors(right)
     return list(left) == list(right) and all(torch.equal(left[name], right[name]) for name in left)
 
 
 def measured(run):
-    """All columns but the clock's, as text, in which NaN equals NaN and no digit is lost."""
+    """Returns all measured columns but the times, as text, in which NaN equals NaN and no digit is lost."""
     return {name: [repr(value) for value in column] for name, column in run.metrics.items() if name != "seconds"}
