@@ -1,7 +1,8 @@
 """Write the tables of proofs/losses_in_any_order.md: `python docs/certified_losses.py`.
 
-certified_losses.json has a row for each training. The next command trains the named rows, one after the other, each in
-a process of its own, until a round certifies, and keeps each row as soon as it is measured:
+certified_losses.json has a row for each training. The next command trains the networks of the named rows, one after the
+other and each in a process of its own, until a certificate is found at some round. Each row is kept as soon as it is
+measured:
 
     python docs/certified_losses.py --measure "fashion-mnist 10 squares"
 """
@@ -63,10 +64,12 @@ def start(of: Row) -> tuple[ntkfl.Problem, Network]:
 
 
 def measured(of: Row) -> Row:
-    """The first examined round that certifies, with its numbers, and the seconds of processor of all examinations.
+    """The first examined round at which the network is certified, with its numbers.
+
+    `seconds` is the processor time of all examinations.
 
     Raises:
-        RuntimeError: no round up to the last one certifies.
+        RuntimeError: the network is certified at no round up to the last one.
     """
     begun, (problem, network), loss = time.process_time(), start(of), loss_of(of["loss"])
     first, every = LOOKS[of["outputs"], of["loss"]]
@@ -98,12 +101,12 @@ def kept() -> list[Row]:
 
 
 def keep(row: Row) -> None:
-    """Add the row, in place of a row of the same point."""
+    """Add the row to the file. It replaces a row of the same point."""
     stored_rows.keep(ROWS, kept(), row, POINT, order)
 
 
 def order(row: Row) -> tuple[int, ...]:
-    """The place of a row in the tables."""
+    """The key by which the rows of the tables are sorted."""
     return row["outputs"], list(DATA).index(row["data"]), list(LOSSES).index(row["loss"])
 
 

@@ -1,8 +1,8 @@
 """Write the tables of *Is my deep network's training safe?*: `python docs/certified_networks.py`.
 
-certified_networks.json has a row for each network, a cell of the study `certificate-reach` with seed 0. The next
-command measures the named rows, one after the other, each in a process of its own, and keeps each row as soon as it is
-measured:
+certified_networks.json has a row for each network, which is a result of the study `certificate-reach` with seed 0. The
+next command measures the named rows, one after the other and each in a process of its own. Each row is kept as soon as
+it is measured:
 
     python docs/certified_networks.py --measure "digits 500 fc:3:erf:fixed 1024" "fashion-mnist 200 fc:5:gelu 1024"
 """
@@ -23,7 +23,7 @@ ROWS, PAGE = HERE / "certified_networks.json", HERE / "pages" / "deep_network_sa
 POINT = "data", "n", "network", "width"
 IMAGES = {"digits": "digits", "fashion-mnist": "Fashion-MNIST"}
 ACTIVATIONS = "erf", "gelu", "relu"
-WIDTH, WIDTHS = 1024, (256, 1024, 4096)  # the width of the first table, the widths of the second
+WIDTH, WIDTHS = 1024, (256, 1024, 4096)  # the width of the first table, and the widths of the second table
 HEADS = (
     "| images | n | network | readout | first certified residual | distance to a fit | 1 - window factor | "
     "final classes | s | GB |",
@@ -47,7 +47,7 @@ def point(words: str) -> Row:
 
 
 def measured(of: Row) -> Row:
-    """The cell at this point with its seconds of processor and the process's peak memory in GB."""
+    """The study's result at this point, with the seconds of processor and the peak memory of the process in GB."""
     begun = time.process_time()
     quantities = measure(of | {"seed": 0})
     seconds, memory = time.process_time() - begun, stored_rows.peak_gb()
@@ -61,12 +61,12 @@ def kept() -> list[Row]:
 
 
 def keep(row: Row) -> None:
-    """Add the row, in place of a row of the same point."""
+    """Add the row to the file. It replaces a row of the same point."""
     stored_rows.keep(ROWS, kept(), row, POINT, order)
 
 
 def order(row: Row) -> tuple:
-    """The place of a row in the tables."""
+    """The key by which the rows of the tables are sorted."""
     of = parts(row["network"])
     activation = ACTIVATIONS.index(of.activation) if of.activation in ACTIVATIONS else len(ACTIVATIONS)
     return list(IMAGES).index(row["data"]), row["n"], activation, of.depth, of.standard, of.fixed, row["width"]

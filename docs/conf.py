@@ -1,4 +1,4 @@
-"""How Sphinx builds the pages: `make docs`, without network."""
+"""The settings with which Sphinx builds the pages: `make docs`, without network."""
 
 import sys
 from pathlib import Path
@@ -45,5 +45,5 @@ html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 html_show_sphinx = False
-html_show_copyright = False  # README has the licence; a copyright line without a name says nothing
+html_show_copyright = False  # README names the licence, and a copyright line without a name says nothing
 html_copy_source = False

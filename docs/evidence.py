@@ -1,4 +1,7 @@
-"""Writes bounds/evidence.json: which forms are enclosed, checked, proved on paper and machine-checked, and where."""
+"""Writes bounds/evidence.json.
+
+The file says which forms are enclosed, checked, proved on paper, and machine-checked, and where this is shown.
+"""
 
 import json
 import re
@@ -20,11 +23,14 @@ Fact = tuple[str, Form, Evidence, str]
 
 
 def claimed(text: str) -> Iterator[tuple[str, Form]]:
-    """The forms that a text says it proves: `id` if the statement has one form, else `id` (stated fails, repaired).
+    """The forms that a text says it proves.
+
+    A text names a statement with one form as `id`. For a statement with several forms it says more, as in `id` (stated
+    fails, repaired).
 
     Raises:
-        ValueError: there is no such form; there are several forms and none is named; "fails" is said of a form that is
-            not recorded violated, or is not said of a form that is recorded violated.
+        ValueError: there is no such form; or there are several forms and none is named; or "fails" is said of a form
+            that is not recorded as violated, or is not said of a form that is recorded as violated.
     """
     for listed in PROVES.findall(text):
         for identifier, forms in ITEM.findall(listed):
@@ -46,7 +52,7 @@ def claimed(text: str) -> Iterator[tuple[str, Form]]:
 
 
 def facts() -> Iterator[Fact]:
-    """Every piece of evidence beyond trials that the repository has, with its place."""
+    """Every piece of evidence in the repository, besides trials, with its place."""
     for page in sorted((ROOT / "docs" / "proofs").glob("*.md")):
         for section in page.read_text(encoding="utf-8").split("\n## ")[1:]:
             heading = section.partition("\n")[0].lower().replace(" ", "-")
@@ -76,7 +82,7 @@ def _pairs(parts: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def text() -> str:
-    """The content of the file: by statement, form and kind of evidence, the places."""
+    """The content of the file, which has the places of evidence by statement, form and kind of evidence."""
     kept: dict[str, dict[str, dict[str, list[str]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for identifier, form, kind, place in facts():
         places = kept[identifier][form.value][kind.value]

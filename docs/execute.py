@@ -2,11 +2,12 @@
 
     python docs/execute.py [--prose] [NAME ...]
 
-A page is a jupytext script (percent format); a cell `# !ntkfl ...` is one shell command. Each page runs in a kernel of
-its own with one thread, in an empty temporary folder, where its files are written; kernels and `ntkfl` commands are
-forks of one process (docs/forked_programs.py). The tests run each page again and compare: words exactly, numbers to 2%,
-or as a cell's tags say (`# %% tags=["noise:0.1"]`, `"timing"`: any number). The totals in README are taken over from
-FINDINGS.md. A page that takes more than 10 seconds says so in its header:
+A page is a jupytext script in the percent format; a cell `# !ntkfl ...` is one shell command. Each page runs in a
+kernel of its own with one thread, in an empty temporary folder, where its files are written. Kernels and `ntkfl`
+commands are forks of one process (docs/forked_programs.py). The tests run each page again and compare the outputs.
+Words must be equal, and numbers may differ by 2%. A cell's tags may allow more: `# %% tags=["noise:0.1"]` sets another
+share, and with `"timing"` any number is accepted. The totals in README are taken from FINDINGS.md. A page that takes
+more than 10 seconds says so in its header:
 
     # ---
     # jupyter:
@@ -36,7 +37,7 @@ from experiments.pictures import themed
 DOCS = Path(__file__).resolve().parent
 PAGES, EXECUTED = DOCS / "pages", DOCS / "executed"
 README, FINDINGS = DOCS.parent / "README.md", DOCS.parent / "FINDINGS.md"
-PATIENCE = 1800  # seconds for one cell
+PATIENCE = 1800  # number of seconds after which a cell is stopped
 SVG = "image/svg+xml"
 
 
@@ -61,10 +62,10 @@ def source(name: str) -> NotebookNode:
 
 
 def execute(name: str) -> NotebookNode:
-    """A page with its outputs.
+    """A page with the outputs of its cells, which are run.
 
     Raises:
-        CellExecutionError: a cell raised (and has no tag `raises-exception`).
+        CellExecutionError: a cell raised an exception, and has no tag `raises-exception`.
         CellTimeoutError: a cell took longer than `PATIENCE`.
     """
     notebook = source(name)
@@ -94,7 +95,7 @@ def execute(name: str) -> NotebookNode:
 
 
 def retold(name: str) -> NotebookNode:
-    """A page with changed text and its stored outputs; nothing is run.
+    """A page whose text has changed, with its stored outputs; nothing is run.
 
     Raises:
         ValueError: the page's code has changed too, or no outputs are stored.
@@ -111,7 +112,7 @@ def retold(name: str) -> NotebookNode:
 
 
 def with_totals(readme: str, findings: str) -> str:
-    """The README with the numbers that FINDINGS.md ends with: totals, known failures and rows that the README has."""
+    """The README with the numbers of FINDINGS.md: its totals, the known failures and the rows that the README shows."""
     (totals,) = re.findall(r"^(\d+ verdicts: .*)\.$", findings, flags=re.MULTILINE)
     failing = sum(map(int, re.findall(r"(\d+) violated as", totals)))
     lines = textwrap.fill(totals, 80, subsequent_indent="  ")
@@ -128,13 +129,16 @@ def with_totals(readme: str, findings: str) -> str:
 
 
 def _environment(settings: Path, commands: Path) -> dict[str, str]:
-    """A page's variables: these commands and this environment's programs first, no user's settings."""
+    """The environment variables for a page.
+
+    These commands and the programs of this environment come first in the path, and a user's settings are not read.
+    """
     path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return {**os.environ, **SETTINGS, "PATH": path, "IPYTHONDIR": str(settings), "PYTEST_ADDOPTS": ""}
 
 
 def _settle(notebook: NotebookNode, work: Path) -> None:
-    """Drop versions and the folder's name, which differ between runs; give figures colours for dark pages."""
+    """Remove versions and the folder's name, which differ between runs, and give figures colours for dark pages."""
     notebook.metadata.language_info = {"name": "python", "pygments_lexer": "ipython3"}
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
@@ -146,7 +150,7 @@ def _settle(notebook: NotebookNode, work: Path) -> None:
 
 
 def main() -> None:
-    """Run the pages named, or all; with --prose take over only their text."""
+    """Run the pages that are named, or all pages. With --prose, take over only their text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="*", help="pages, all if none is named")
     parser.add_argument("--prose", action="store_true", help="the code is as it was: keep its outputs, run nothing")

@@ -1,12 +1,12 @@
-"""Programs as forks of one process that has imported the library: a new process would import for one to three seconds.
+"""Programs as forks of one process that has imported the library, since a new process would import for 1 to 3 seconds.
 
     python forked_programs.py ask SOCKET MODULE WORD ...
 
-does what `python -m MODULE WORD ...` does. This client sends the server one datagram: its folder, environment, streams
-and two pipes. By one pipe the client passes signals on; by the other the server tells how the fork ended. The server
-alone is the parent of the forks and waits for them, so there is no third process that could end before it reports a
-status. If the server itself dies, its clients say so. A fork ends if its client or the server ends; the server ends if
-the process that started it ends.
+does what `python -m MODULE WORD ...` does. This client sends the server one datagram with its folder, its environment,
+its streams and two pipes. Through one pipe the client passes signals on. Through the other pipe the server says how the
+fork ended. The server alone is the parent of the forks and waits for them, so there is no third process that could end
+before it reports a status. If the server itself dies, its clients say so. A fork ends if its client or the server ends.
+The server ends if the process that started it ends.
 """
 
 import atexit
@@ -27,7 +27,7 @@ from importlib import import_module
 from pathlib import Path
 from runpy import run_module
 
-# of every program's environment, and of the server's, as some libraries read it when they are imported
+# These variables are set for every program and for the server, as some libraries read them when they are imported.
 SETTINGS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 SETTINGS |= {"MPLBACKEND": "inline", "MATPLOTLIBRC": str(Path(__file__).parent), "COLUMNS": "100", "NO_COLOR": "1"}
 IMPORTED = (
@@ -39,13 +39,16 @@ IMPORTED = (
 
 @cache
 def program(imported: tuple[str, ...] = IMPORTED) -> list[str]:
-    """The words of a command that does what `python -m` does; the server with these modules ends with this process."""
+    """The words of a command that does what `python -m` does.
+
+    The command asks a server that has imported these modules, and that ends when this process ends.
+    """
     if sys.platform != "linux":
         return [sys.executable, "-m"]
     folder = tempfile.TemporaryDirectory()
     address = str(Path(folder.name, "socket"))
-    # Forks keep the server's `sys.stdout`: made for a pipe, it does not take any output for a file that can seek.
-    # A session of its own: a terminal's Ctrl-C is for those who ask.
+    # Forks keep the server's `sys.stdout`. It is made for a pipe, so that it never takes an output for a file that can
+    # seek. The server has a session of its own, because a terminal's Ctrl-C is for its clients.
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     words = [sys.executable, __file__, "serve", address, *imported]
     server = subprocess.Popen(words, env=os.environ | SETTINGS, start_new_session=True, **pipes)
@@ -56,11 +59,11 @@ def program(imported: tuple[str, ...] = IMPORTED) -> list[str]:
 
 
 def ask(address: str, *words: str) -> int:
-    """Have the server run a program: its exit status, negative if a signal ended it."""
+    """Let the server run a program. Returns its exit status, which is negative if a signal ended it."""
     while os.open(os.devnull, os.O_RDWR) < 3:
-        pass  # else a stream that is closed would be one of these pipes
-    hears, says = os.pipe()  # signals
-    told, tells = os.pipe()  # the status
+        pass  # opens closed streams, since one of the pipes below would otherwise take the place of such a stream
+    hears, says = os.pipe()  # for signals
+    told, tells = os.pipe()  # for the exit status
 
     def pass_on(number: int, _: object) -> None:
         with suppress(BrokenPipeError):  # the program has just ended
@@ -81,17 +84,21 @@ def ask(address: str, *words: str) -> int:
 
 
 def serve(address: str, *imported: str) -> list | None:
-    """Fork for each request; in the fork return what it is to run, and in the server None when its user ends."""
-    del sys.path[0]  # the folder of this file
+    """Serve requests: each request makes a fork. In the fork, the function returns what the fork has to run.
+
+    In the server it returns None when the process that started the server ends.
+    """
+    del sys.path[0]  # removes the folder of this file
     for module in imported:
         import_module(module)
     if imported:
-        import_module("bounds").catalogue()  # which imports all statements
-    gc.freeze()  # what a fork does not touch need not be copied
+        import_module("bounds").catalogue()  # imports all statements
+    gc.freeze()  # objects that a fork does not touch need not be copied
     assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the other threads"
     own = os.getpid()
-    running: dict[int, tuple[int, int, int]] = {}  # by a descriptor that tells the end: the fork and its client's pipes
-    clients: dict[int, int] = {}  # by the pipe of signals: the forks whose clients live
+    # for each descriptor that tells a fork's end, the fork and the pipes of its client
+    running: dict[int, tuple[int, int, int]] = {}
+    clients: dict[int, int] = {}  # for each pipe of signals, the fork; only forks whose clients live
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asked:
         asked.bind(address)
         os.write(1, b"\n")
@@ -99,7 +106,7 @@ def serve(address: str, *imported: str) -> list | None:
             for hears in clients.keys() & set(ready):
                 numbers = os.read(hears, 9)
                 for number in numbers:
-                    os.kill(clients[hears], number)  # not waited for, so the number is still the fork's
+                    os.kill(clients[hears], number)  # the fork was not waited for, so the number is still the fork's
                 if not numbers:  # the client has died
                     os.killpg(clients.pop(hears), signal.SIGKILL)
             for ended in running.keys() & set(ready):
@@ -111,13 +118,16 @@ def serve(address: str, *imported: str) -> list | None:
                 for descriptor in (ended, hears, tells):
                     os.close(descriptor)
             if asked in ready:
-                message, (*streams, hears, tells), *_ = socket.recv_fds(asked, 2**20, 5)  # Linux sends less
+                # Linux sends fewer bytes than this
+                message, (*streams, hears, tells), *_ = socket.recv_fds(asked, 2**20, 5)
                 process = os.fork()
-                os.setpgid(process, process)  # by whichever is first: signals to a group reach no other fork
+                # set by both processes, since either may be the first; signals to a group then go to no other fork
+                os.setpgid(process, process)
                 if not process:
-                    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: when the server dies
+                    # PR_SET_PDEATHSIG: this process is killed when the server dies
+                    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
                     if os.getppid() != own:
-                        os._exit(1)  # it died before
+                        os._exit(1)  # the server died before that
                     for stream, given in enumerate(streams):
                         os.dup2(given, stream)
                     others = [pipe for _, *pipes in running.values() for pipe in pipes]
@@ -134,8 +144,8 @@ def serve(address: str, *imported: str) -> list | None:
 def run(words: list[str], folder: str, environment: dict[str, str]) -> None:
     """Run a module as a program with these words, in this folder, with this environment.
 
-    The process then ends as an interpreter does, but without taking down the modules, which would copy a third of the
-    memory. Only where the interpreter would print something at the end does the interpreter itself end the process.
+    The process then ends as an interpreter does, except that the modules are not taken down, because that would copy a
+    third of the memory. If the interpreter would print something at the end, the interpreter itself ends the process.
     """
     os.chdir(folder)
     os.environ.clear()
@@ -147,7 +157,7 @@ def run(words: list[str], folder: str, environment: dict[str, str]) -> None:
         ended = end
     threading._shutdown()
     atexit._run_exitfuncs()
-    with suppress(Exception):  # nobody reads, or the program has closed a stream
+    with suppress(Exception):  # nobody reads the streams, or the program has closed one
         sys.stdout.flush()
         sys.stderr.flush()
         if ended.code is None or isinstance(ended.code, int):
@@ -161,7 +171,7 @@ if __name__ == "__main__":
         run(*asked)
     if role == "ask":
         if (status := ask(*given)) < 0:
-            with suppress(OSError):  # SIGKILL
+            with suppress(OSError):  # SIGKILL cannot be reset
                 signal.signal(-status, signal.SIG_DFL)
             os.kill(os.getpid(), -status)
         sys.exit(status)

@@ -1,15 +1,16 @@
 """Compare networks with their limit over the rounds: `python docs/image_limits.py`.
 
-Without arguments the script draws image_limits.svg anew from the rows of image_limits.json, each a cell of the study
-`image-limits`, and writes their tables into *All of Fashion-MNIST, infinitely wide*. The next command measures the
-named rows, one after the other, and keeps each row as soon as it is measured; a row of two seeds has the distance of
-two networks:
+Without arguments the script draws image_limits.svg anew from the rows of image_limits.json, and writes their tables
+into *All of Fashion-MNIST, infinitely wide*. Each row is a result of the study `image-limits`. The next command
+measures the named rows, one after the other, and keeps each row as soon as it is measured. A row with two seeds has the
+distance between two networks:
 
     python docs/image_limits.py --measure "fedavg 10000 1 4096 0" "fedavg 2000 1 1024 0,1"
 
-A row is named by METHOD IMAGES STEP WIDTH SEEDS, with the step as a share of 1 / max_c |H_cc|. A row grows with the
-rounds that are done, so that a run may be stopped. `--rounds 320` goes on to round 320; `--memmap FILE` keeps the
-limit's tiles in a file, which all 60,000 images need; `--float32` trains the networks in single precision.
+A row is named by METHOD IMAGES STEP WIDTH SEEDS, with the step as a share of 1 / max_c |H_cc|. A row grows while its
+rounds are run, so that a run may be stopped. `--rounds 320` goes on to round 320. `--memmap FILE` keeps the limit's
+tiles (blocks of its kernel matrix) in a file, which all 60,000 images need. `--float32` trains the networks in single
+precision.
 """
 
 import argparse
@@ -36,7 +37,8 @@ POINT = "method", "images", "step", "width", "seed"
 NAMES = {"fedavg": "FedAvg", "fedavgm": "momentum .9", "scaffold": "SCAFFOLD"}
 ALL_ROUNDS = (*ROUNDS, 46, 68, 100, 150, 220, 320)
 COLUMNS = len(METHODS)
-SHOWN, SHADES = (1, 10, 32), ("#009e73", "#0072b2", "#d55e00", "#8b3a8b")  # all of them have a shade for dark pages
+# each of these colours has a shade for dark pages
+SHOWN, SHADES = (1, 10, 32), ("#009e73", "#0072b2", "#d55e00", "#8b3a8b")
 HEADS = (
     "| images | method | width | networks | rounds | off the limit | linearisation off the limit "
     "| network off its linearisation |",
@@ -65,9 +67,11 @@ def point(words: str) -> Row:
 
 
 def growing(of: Row, rounds: tuple[int, ...], memmap: Path | None, dtype: str = "float64") -> Iterator[Row]:
-    """The cell at this point after each of these rounds; the distance of two networks only at the end.
+    """The study's result at this point after each of these rounds.
 
-    The cell has seconds of processor, and the most memory that the process has held so far, in GB.
+    The distance of two networks is given only at the end.
+
+    Each result has the seconds of processor, and the largest memory that the process has held so far, in GB.
     """
     begun = time.process_time()
     if len(of["seed"]) == 1:
@@ -83,13 +87,16 @@ def growing(of: Row, rounds: tuple[int, ...], memmap: Path | None, dtype: str = 
 
 
 def used(begun: float) -> dict[str, float]:
-    """Seconds of processor since `begun`, and the most memory that this process has held, in GB."""
+    """The seconds of processor since `begun`, and the largest memory that this process has held, in GB."""
     memory = stored_rows.peak_gb()
     return {"seconds": round(time.process_time() - begun), "gigabytes": round(memory, 2)}
 
 
 def apart(of: Row, rounds: tuple[int, ...], memmap: Path | None, dtype: str) -> dict[str, list[float]]:
-    """|y_a - y_b| / |y| of two networks, and (y_a - y_inf).(y_b - y_inf) / |y|^2, 0 on average if nothing is shared."""
+    """The distance |y_a - y_b| / |y| of two networks, and (y_a - y_inf).(y_b - y_inf) / |y|^2.
+
+    The second number is 0 on average if the two networks share no part of their distance from the limit.
+    """
     exact = limit(of["method"], of["images"], of["step"], rounds, memmap)
     size = float(np.linalg.norm(problem(of["images"]).y))
     runs = (trained(of | {"seed": seed}, exact.eta_local, rounds, False, dtype) for seed in of["seed"])
@@ -104,39 +111,42 @@ def kept() -> list[Row]:
 
 
 def keep(row: Row) -> None:
-    """Add the row, in place of a row of the same point."""
+    """Add the row to the file. It replaces a row of the same point."""
     stored_rows.keep(ROWS, kept(), row, POINT, order)
 
 
 def order(row: Row) -> tuple:
-    """The place of a row in the tables."""
+    """The key by which the rows of the tables are sorted."""
     return row["images"], -row["step"], list(METHODS).index(row["method"]), row["width"], len(row["seed"]), row["seed"]
 
 
 def short(value: float, form: str = ".3f") -> str:
-    """A number as the tables write it, without a zero before the point."""
+    """A number as the tables show it, without a zero before the point."""
     return f"{value:{form}}".replace("0.", ".", 1)
 
 
 def values(rows: Sequence[Row], name: str, t: int) -> list[float]:
-    """A quantity after round t, for each of these networks that was trained for so many rounds."""
+    """The values of a quantity after round t, for those of the networks that were trained for so many rounds."""
     return [row[name][row["rounds"].index(t)] for row in rows if t in row["rounds"]]
 
 
 def shown(rows: Sequence[Row]) -> list[int]:
-    """The rounds that tables show of these networks, and their last round if they were trained for fewer rounds."""
+    """The rounds that tables show for these networks.
+
+    If the networks were trained for fewer rounds, their last round is shown too.
+    """
     last = max(map(_rounds, rows))
     return sorted({t for t in SHOWN if t <= last} | {min(last, SHOWN[-1])})
 
 
 def over_rounds(rows: Sequence[Row], name: str) -> str:
-    """The means of a quantity over these networks after the rounds that tables show."""
+    """The means of a quantity over these networks, after each of the rounds that tables show."""
     there = [own for t in shown(rows) if (own := values(rows, name, t))]
     return ", ".join(short(float(np.mean(own))) for own in there)
 
 
 def groups(rows: Iterable[Row], count: int) -> dict[tuple, list[Row]]:
-    """The rows with so many seeds, by everything but the seeds."""
+    """The rows with this number of seeds, in groups of rows that differ only in the seeds."""
     of: dict[tuple, list[Row]] = {}
     for row in sorted(rows, key=order):
         if len(row["seed"]) == count:
@@ -171,7 +181,7 @@ def tables(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def _range(rows: Sequence[Row]) -> str:
-    """The test accuracies of these networks after the rounds that are shown, from the least to the largest."""
+    """The smallest and the largest test accuracy of these networks, after each of the rounds that tables show."""
     there = [own for t in shown(rows) if (own := values(rows, "accuracy", t))]
     ends = [dict.fromkeys((short(min(own)), short(max(own)))) for own in there]
     return ", ".join(" to ".join(of) for of in ends)
@@ -192,9 +202,12 @@ def written(page: str, rows: Sequence[Row]) -> str:
 
 
 def drawn(rows: Sequence[Row]) -> Figure:
-    """Two panels for each method and number of images: distances from limit and linearisation, and test accuracy."""
+    """A picture with two panels for each method and number of images.
+
+    One panel shows distances from the limit and from the linearisation, and the other shows test accuracies.
+    """
     alone = {of: own for of, own in groups(rows, 1).items() if of[2] == 1}
-    pairs = list(dict.fromkeys(of[:2] for of in alone))  # method and images
+    pairs = list(dict.fromkeys(of[:2] for of in alone))  # pairs of a method and a number of images
     widths = sorted({of[3] for of in alone})
     with matplotlib.rc_context(STYLE):
         lines = -(-len(pairs) // COLUMNS)
@@ -246,7 +259,7 @@ def _line(axes: Axes, row: Row, name: str, color: str = "black", style: str = "-
 
 
 def main() -> None:
-    """Measure the rows that are named, or write page and picture."""
+    """Measure the rows that are named, or write the page and the picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measure", nargs="+", default=[], metavar="ROW", help="'METHOD IMAGES STEP WIDTH SEEDS'")
     parser.add_argument("--rounds", type=int, default=max(ROUNDS), help="the last round that may be reported")

@@ -1,4 +1,7 @@
-"""Settings of the kernel that runs a page: figures are SVG; a `!command` writes to a pipe, and its failure is shown."""
+"""Settings of the kernel that runs a page.
+
+Figures are SVG. A `!command` writes to a pipe, and the page shows when it fails.
+"""
 
 import os
 import re
@@ -11,7 +14,7 @@ PROGRESS = re.compile(r"\d+ of \d+ ")  # the beginning of progress lines, which 
 
 
 def run_shell(command: str) -> None:
-    """Print what a command writes, as it comes; then its exit status, unless that is 0."""
+    """Print what a command writes, as it comes. Then print its exit status, unless it is 0."""
     shell = get_ipython()
     line = shell.var_expand(command, depth=1)
     with subprocess.Popen(line, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as started:

@@ -1,15 +1,16 @@
 """Write the tables of costs and of errors in *All of Fashion-MNIST, infinitely wide*: `python docs/limit_costs.py`.
 
-limit_costs.json has a row for each measurement. The next commands measure the named rows, one after the other,
-each in a process of its own, and keep each row as soon as it is measured:
+limit_costs.json has a row for each measurement. The next commands measure the named rows, one after the other and each
+in a process of its own. Each row is kept as soon as it is measured:
 
     python docs/limit_costs.py --folder TILES --measure "costs tiles 20000" "costs scaffold 20000"
     python docs/limit_costs.py --measure "errors scaffold 10000"
 
-Costs: the first row builds the tiles in a file of the folder, and the other rows open the file. A row has seconds of
-processor and of the clock until the first round (clients' blocks, limits of the steps, error bounds) and of ten rounds,
-the process's peak memory with the file's pages, and the load of the machine at the end. Errors: tiles in float32 and
-float64 against the whole matrix in float64.
+For costs, the first row builds the tiles (blocks of the kernel matrix) in a file of the folder, and the other rows open
+that file. A row has the seconds of processor and of the clock until the first round (for clients' blocks, limits of the
+steps, and error bounds) and those of ten rounds. It also has the process's peak memory, with the pages of the file, and
+the load of the machine at the end. For errors, tiles in float32 and float64 are compared with the whole matrix in
+float64.
 """
 
 import os
@@ -33,14 +34,15 @@ from ntkfl.limit_curves import limit_curves
 HERE = Path(__file__).parent
 ROWS, PAGE = HERE / "limit_costs.json", HERE / "pages" / "infinitely_wide.py"
 CLIENTS, PARTITION, STEPS = 100, "dirichlet:0.3", 5
-TIMED, COMPARED = 10, (1, 10, 100)  # number of timed rounds; rounds with errors
+TIMED, COMPARED = 10, (1, 10, 100)  # number of rounds that are timed, and the rounds at which errors are compared
 METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "fedavg": ("FedAvg", "fedavg", {}),
     "scaffold": ("SCAFFOLD", "scaffold", {}),
     "feddyn": ("FedDyn, alpha 5", "feddyn", {"alpha": 5.0}),
     "fedavgm": ("momentum .9 at the server", "fedavgm", {"momentum": 0.9}),
 }
-TUNED = {20_000: 2.6, 60_000: 3.17}  # FedAvg's server rate of least residual after 100 rounds, by the Krylov space
+# FedAvg's server rate with the smallest residual after 100 rounds, found in the Krylov space
+TUNED = {20_000: 2.6, 60_000: 3.17}
 QUESTIONS = {"costs": ["tiles", *METHODS, "tuned"], "errors": list(METHODS)}
 POINT = "question", "images", "method"
 HEADS = {
@@ -104,7 +106,7 @@ def named(of: Row) -> tuple[str, str, dict[str, Any]]:
 
 
 def timed(own: Problem, of: Row, file: Path) -> Row:
-    """Seconds of processor and of the clock: until the first round, and of the rounds."""
+    """The seconds of processor and of the clock, until the first round and of the rounds."""
     marks = [now()]
     if of["method"] == "tiles":
         Tiles.of(gram.infinite, own.x, "float32", file)
@@ -113,22 +115,22 @@ def timed(own: Problem, of: Row, file: Path) -> Row:
     limit_curves(
         own, [TIMED], None, name, options, tiles="float32", memmap=file, progress=lambda done, _: marks.append(now())
     )
-    begun, first, *_, last = marks  # before the call, then after 0 rounds, after 1 round, ...
+    begun, first, *_, last = marks  # the times before the call, after 0 rounds, after 1 round, ...
     return {"before": between(begun, first), "rounds": between(first, last)}
 
 
 def now() -> tuple[float, float]:
-    """Seconds of this process's processor, and of the clock."""
+    """The seconds of this process's processor, and those of the clock."""
     return time.process_time(), time.perf_counter()
 
 
 def between(begun: tuple[float, float], end: tuple[float, float]) -> list[float]:
-    """The seconds, as `now` gives them, from `begun` to `end`."""
+    """The seconds from `begun` to `end`, which are times as `now` returns them."""
     return [round(late - early, 2) for early, late in zip(begun, end, strict=True)]
 
 
 def compared(own: Problem, method: str, rounds: Sequence[int]) -> Row:
-    """Errors of tiles and their bounds after these rounds, the whole matrix in float64 being the truth.
+    """The errors of tiles after these rounds, and their bounds. The whole matrix in float64 counts as the truth.
 
     Errors of residuals are divided by |y|, and errors of movements by the movement. The largest error of an entry of
     the residual is not divided.
@@ -163,12 +165,12 @@ def kept() -> list[Row]:
 
 
 def keep(row: Row) -> None:
-    """Add the row, in place of a row of the same point."""
+    """Add the row to the file. It replaces a row of the same point."""
     stored_rows.keep(ROWS, kept(), row, POINT, order)
 
 
 def order(row: Row) -> tuple:
-    """The place of a row in the tables."""
+    """The key by which the rows of the tables are sorted."""
     methods = QUESTIONS[row["question"]]
     return list(QUESTIONS).index(row["question"]), row["images"], methods.index(row["method"])
 
@@ -182,7 +184,7 @@ def tables(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 def _cells(row: Row) -> Iterator[list[str]]:
-    """The cells of a row's lines."""
+    """The cells of the table's lines for one row."""
     title = "the tiles" if row["method"] == "tiles" else named(row)[0]
     if row["question"] == "costs":
         seconds = [f"{part[kind]:.3g}" if part else "" for kind in (0, 1) for part in (row["before"], row["rounds"])]

@@ -1,7 +1,7 @@
 """Measure the numbers behind the pictures of statements: `python docs/pictures.py [ID|PAPER]...`, some ten minutes.
 
-It writes `statement_pictures.json` anew, or only the entries of the statements that are named, and from it the picture
-of the README. The build of the pages draws from that file, and measures statements that the file lacks.
+It writes `statement_pictures.json` anew, or only the entries of the statements that are named. From that file it draws
+the picture of the README. The build of the pages draws from the file too, and measures statements that the file lacks.
 """
 
 import argparse
@@ -24,7 +24,7 @@ ON_A_PHONE = FRONT.with_stem("movement_on_a_phone")
 
 
 def read(path: Path = DATA) -> dict[str, dict[Form, CasePoints]]:
-    """The stored numbers of every statement, form by form."""
+    """The stored numbers of every statement, for each of its forms."""
     content = json.loads(path.read_text(encoding="utf-8"))
     return {
         identifier: {Form(form): CasePoints.from_json(seen) for form, seen in forms.items()}
@@ -33,7 +33,7 @@ def read(path: Path = DATA) -> dict[str, dict[Form, CasePoints]]:
 
 
 def measured(statements: Sequence[Statement]) -> dict[str, dict[Form, CasePoints]]:
-    """The numbers of these statements, measured now, form by form."""
+    """The numbers of these statements, measured now, for each of their forms."""
     with CaseProgress() as progress:
         seen = seen_of(statements, progress=progress, limit=KEPT)
     return {
@@ -43,7 +43,7 @@ def measured(statements: Sequence[Statement]) -> dict[str, dict[Form, CasePoints
 
 
 def write(words: Sequence[str] = ()) -> None:
-    """Measure these statements, or all, and keep the numbers."""
+    """Measure these statements, or all statements, and keep the numbers."""
     statements = find(*words) if words else tuple(own().values())
     kept: dict[str, dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8")) if words and DATA.exists() else {}
     for identifier, forms in measured(statements).items():
@@ -52,7 +52,7 @@ def write(words: Sequence[str] = ()) -> None:
 
 
 def write_seen_by_verify(verdicts: Path) -> None:
-    """Keep the numbers that a whole `ntkfl verify --json FILE` has written."""
+    """Keep the numbers that `ntkfl verify --json FILE` has written for all statements."""
     kept: dict[str, dict[str, Any]] = {}
     for verdict in json.loads(verdicts.read_text(encoding="utf-8"))["verdicts"]:
         kept.setdefault(verdict["id"], {})[verdict["form"]] = verdict["seen"]
@@ -67,7 +67,7 @@ def _keep(kept: dict[str, dict[str, Any]]) -> None:
 
 
 def front(narrow: bool = False) -> bytes:
-    """The README's picture: one panel for each form of a lemma; the form that fails is only in a scan."""
+    """The README's picture, with one panel for each form of a lemma. The form that fails was read from a scan only."""
     forms = read()[FRONT_OF]
     return themed(as_bytes(drawn(own()[FRONT_OF], forms, most=len(forms), narrow=narrow), "svg", FRONT_OF))
 

@@ -1,7 +1,7 @@
 """Write the table of times of random rounds in performance.md: `python docs/random_rounds_times.py`.
 
-random_rounds_times.json has a row for each question. The next command measures the named rows, one after the other,
-each in a process of its own, and keeps each row as soon as it is measured:
+random_rounds_times.json has a row for each question. The next command measures the named rows, one after the other and
+each in a process of its own. Each row is kept as soon as it is measured:
 
     python docs/random_rounds_times.py --measure "scaffold 500 rate" "nesterov 200 stationary"
 """
@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 ROWS, PAGE = HERE / "random_rounds_times.json", HERE / "performance.md"
 SIZES = 200, 500, 2000
 CLIENTS, FEATURES, STEPS, NOISE = 10, 32, 5, 0.01
-ROUND, RUNS = 20, 100  # of the estimates: round, number of runs
+ROUND, RUNS = 20, 100  # the round at which sampled runs are estimated, and the number of these runs
 HALF = {"participation": 0.5}
 IN_TURN = {"cohorts": [range(5), range(5, CLIENTS)]}
 WAYS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
@@ -37,7 +37,8 @@ WAYS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "scaffold-batches": ("SCAFFOLD, batches of 4", "scaffold", {}, HALF | {"batch_size": 4}),
     "feddyn": ("FedDyn", "feddyn", {"alpha": 1.0}, HALF),
 }
-QUESTIONS: dict[str, tuple[float, Callable[[RandomRegime], float]]] = {  # the noise, and what is computed
+# the noise, and a function of the quantity that is computed
+QUESTIONS: dict[str, tuple[float, Callable[[RandomRegime], float]]] = {
     "rate": (0.0, lambda regime: regime.rate),
     "stationary": (NOISE, lambda regime: regime.stationary_mean_square()),
     "sampled": (0.0, lambda regime: float(regime.sampled(ROUND, runs=RUNS).mean_square.value[0])),
@@ -63,14 +64,14 @@ def point(words: str) -> Row:
 
 
 def measured(of: Row) -> Row:
-    """The answer at this point, the seconds of processor for it, and the process's peak memory in GB.
+    """The answer at this point, with the seconds of processor and the process's peak memory in GB.
 
-    Steps are half of the largest at which a client alone contracts. The Gram matrix and its clients' blocks are
+    Steps are half of the largest step at which a client alone contracts. The Gram matrix and its clients' blocks are
     decomposed before the time begins.
     """
     _, method, options, drawn = WAYS[of["way"]]
     noise, ask = QUESTIONS[of["question"]]
-    for n in (5 * CLIENTS, of["n"]):  # the first computation imports what is needed
+    for n in (5 * CLIENTS, of["n"]):  # the first computation, on few samples, imports what is needed
         base = algorithm1_limit(ntkfl.data.sphere(n=n, d=FEATURES, clients=CLIENTS), ntkfl.Setup())
         base = base.at(ntkfl.Setup(eta_local=0.5 * base.step_limits.eta_local, local_steps=STEPS))
         begun = time.process_time()
@@ -85,17 +86,17 @@ def kept() -> list[Row]:
 
 
 def keep(row: Row) -> None:
-    """Add the row, in place of a row of the same point."""
+    """Add the row to the file. It replaces a row of the same point."""
     stored_rows.keep(ROWS, kept(), row, POINT, order)
 
 
 def order(row: Row) -> tuple[int, ...]:
-    """The place of a row in the table."""
+    """The key by which the rows of the table are sorted."""
     return list(WAYS).index(row["way"]), row["n"], list(QUESTIONS).index(row["question"])
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """The lines of the table below its head: seconds, and nothing for a row that was not measured."""
+    """The lines of the table below its head. They show seconds; the cell of a row that was not measured is empty."""
     by_point = {tuple(row[name] for name in POINT): row for row in rows}
 
     def cell(way: str, n: int, question: str) -> str:
@@ -111,7 +112,7 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 def shown(seconds: float) -> str:
-    """Seconds with two digits, or as a whole number from 10 on, without a zero before the point."""
+    """Seconds with two digits and without a zero before the point; from 10 on as a whole number."""
     return f"{seconds:.0f}" if seconds >= 9.95 else f"{seconds:.2g}".removeprefix("0")
 
 

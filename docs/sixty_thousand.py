@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 CURVES, PICTURE = HERE / "sixty_thousand.json", HERE / "sixty_thousand.svg"
 ROWS = {"iid": "iid", "dirichlet:0.3": "dirichlet:0.3", "shards:2": "two label shards a client"}
 COLUMNS = {"residual": "|r| / |y|", "train": "training accuracy", "test": "test accuracy"}
-LOOKS = {  # colours that `themed` has a dark shade of
+LOOKS = {  # colours that `themed` can replace by a shade for dark pages
     "fedavg": ("#0072b2", "o", "FedAvg"),
     "fedavg, server_rate": ("#0072b2", "s", "FedAvg, server rate 1.9"),
     "fedavgm": ("#d55e00", "D", "momentum .9 at the server"),
@@ -47,7 +47,7 @@ LOOKS = {  # colours that `themed` has a dark shade of
 
 
 def drawn(curves: list[dict]) -> Figure:
-    """A row for each partition, a column for each measure, the rounds by their logarithm."""
+    """A picture with a row for each partition and a column for each measure, over the logarithm of the rounds."""
     rows = [name for name in ROWS if any(curve["partition"] == name for curve in curves)]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7.0, 1.75 * len(rows) + 0.55), layout="constrained")
@@ -68,7 +68,10 @@ def drawn(curves: list[dict]) -> Figure:
 
 
 def shown(curves: list[dict]) -> list[dict]:
-    """The curves of a partition that are drawn; of a method's tuned runs, only the one with the least residual."""
+    """The curves of a partition that are drawn.
+
+    Of a method's tuned runs, this is only the run with the smallest residual.
+    """
     best: dict[str, dict] = {}
     for curve in sorted(curves, key=lambda curve: -curve["residual"][-1]):
         if curve.get("tuned"):
@@ -100,10 +103,14 @@ def _panel(axes: Axes, curves: list[dict], measure: str) -> dict[str, object]:
 
 
 def kept(curves: list[dict], runs: list[dict], tuned: bool = False) -> list[dict]:
-    """Add these runs of `ntkfl limit`, `tuned` or not, to the curves; an old curve keeps rounds that a run lacks."""
+    """The curves together with these runs of `ntkfl limit`, which are tuned or not.
+
+    If a run has a curve already, rounds that the run lacks are kept from the old curve.
+    """
     rows = {_key(curve): curve for curve in curves}
     for run in runs:
-        (partition,) = re.findall(r"partition='([^']+)'", run["data"]) or ["iid"]  # the default partition is unnamed
+        # the default partition has no name in the data
+        (partition,) = re.findall(r"partition='([^']+)'", run["data"]) or ["iid"]
         curve = {"partition": partition, "method": run["method"], "options": run["options"]}
         curve["eta_local"] = float(f"{run['eta_local']:.3g}")
         if tuned:
@@ -125,7 +132,10 @@ def _key(curve: dict) -> tuple[str, ...]:
 
 
 def neurons(problem: Problem, count: int) -> gram.Features:
-    """The kernel of `count` neurons: the share of neurons that both samples activate, times the samples' product."""
+    """The kernel of `count` neurons.
+
+    It is the share of neurons that both samples activate, times the inner product of the samples.
+    """
     weights = np.random.default_rng(0).standard_normal((problem.d, count))
 
     def features(x: np.ndarray) -> np.ndarray:
@@ -136,13 +146,16 @@ def neurons(problem: Problem, count: int) -> gram.Features:
 
 
 def directions(problem: Problem, count: int) -> gram.Features:
-    """`count` features 1[w'x > 0] v'x, each with its own w and v: the mean of their products is the exact kernel."""
+    """The kernel of `count` features 1[w'x > 0] v'x, each with its own w and v.
+
+    The mean of the products of the features is the exact kernel.
+    """
     weights, along = np.random.default_rng(0).standard_normal((2, problem.d, count))
     return gram.Features(lambda x: (x @ weights > 0) * (x @ along) / np.sqrt(count), count)
 
 
 def landmarks(problem: Problem, count: int) -> gram.Features:
-    """Nystrom's kernel."""
+    """Nystrom's kernel with `count` landmarks."""
     return gram.nystroem(problem.x, count)
 
 
@@ -154,9 +167,9 @@ KERNELS: dict[str, Callable[[Problem, int], gram.Features]] = {
 
 
 def against_exact(problem: Problem, state: Path, names: list[str], rounds: tuple[int, ...] = (1, 10, 32)) -> Iterator:
-    """The page's table, a row for the exact and each named kernel: distances over |y|, largest differences, accuracies.
+    """The rows of the page's table: a row for the exact kernel, and one for each named kernel.
 
-    names: such as "1000 landmarks".
+    Its columns are distances over |y|, largest differences, and accuracies. `names` has names such as "1000 landmarks".
     """
     with np.load(state, allow_pickle=False) as run:
         rounds = tuple(t for t in rounds if f"at_{t}" in run.files)
@@ -188,7 +201,10 @@ def _processor() -> float:
 
 
 def apart(state: Path, other: Path) -> Iterator[tuple[int, float, float]]:
-    """For each round that two stored runs share: the largest differences of the residuals and of the coefficients."""
+    """The largest differences of two stored runs, for each round that both have.
+
+    For each round the values are the round, the difference of the residuals, and the difference of the coefficients.
+    """
     with np.load(state, allow_pickle=False) as one, np.load(other, allow_pickle=False) as two:
         both = sorted(int(name[3:]) for name in one.files if name.startswith("at_") and name in two.files)
         for t in both:

@@ -1,4 +1,4 @@
-"""Rows of measurements in a JSON file, one row a line, for the scripts that write tables from them."""
+"""Rows of measurements in a JSON file, with one row on each line, for the scripts that write tables from them."""
 
 import argparse
 import json
@@ -18,14 +18,16 @@ def kept(path: Path) -> list[Row]:
 
 
 def keep(path: Path, rows: Sequence[Row], row: Row, point: Sequence[str], order: Callable[[Row], tuple]) -> None:
-    """Write these rows and `row` in their order; `row` replaces a row with the same values of `point`."""
+    """Write these rows and `row` in their order. A row with the same values of `point` is replaced by `row`."""
     others = [other for other in rows if any(other[name] != row[name] for name in point)]
     lines = [json.dumps(other) for other in sorted([*others, row], key=order)]
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
 
 
 def with_tables(page: str, tables: Iterable[tuple[str, Sequence[str]]], mark: str = "") -> str:
-    """The page with these lines below its tables' heads; tables are in the page's order, and `mark` begins each line.
+    """The page with these lines in place of the lines below its tables' heads.
+
+    The tables come in the order of the page, and each line begins with `mark`.
 
     Raises:
         ValueError: the page has no such tables.
@@ -40,14 +42,21 @@ def with_tables(page: str, tables: Iterable[tuple[str, Sequence[str]]], mark: st
 
 
 def measured_alone(measured: Callable[[Row], Row], points: Iterable[Row]) -> Iterable[Row]:
-    """The rows of these points, each measured in a separate process, whose peak memory is thus that of the row."""
+    """The rows of these points.
+
+    Each row is measured in a separate process, so that the peak memory of the process is that of the row.
+    """
     for point in points:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
             yield alone.submit(measured, point).result()
 
 
 def asked(about: str | None, row: str, **paths: str) -> argparse.Namespace:
-    """`measure`, the rows named after --measure, empty if the page is to be written; and `paths`, by name with help."""
+    """The command line's arguments.
+
+    `measure` has the rows that are named after --measure; it is empty if the page is to be written. `paths` are further
+    options by their name, with their help texts.
+    """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measure", nargs="+", default=[], metavar="ROW", help=repr(row))
     for name, says in paths.items():

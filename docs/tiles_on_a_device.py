@@ -1,8 +1,9 @@
-"""Tiles on a device against tiles here, in one run of some minutes: `python docs/tiles_on_a_device.py cuda 8000 60000`.
+"""Compare tiles on a device with tiles in this process: `python docs/tiles_on_a_device.py cuda 8000 60000`.
 
-For each number of samples, drawn around ten centres, on 100 clients: seconds of the build, of a product with ten
-columns and of 100 rounds of three methods on the device, a JSON line each. Up to 10,000 samples this process does the
-same, and the exit status is 1 if a product or a residual differs by more than the bounds of both. The script needs
+The comparison takes some minutes. Tiles are blocks of the kernel matrix. For each number of samples, which are drawn
+around ten centres and dealt to 100 clients, the script prints a line of JSON. The line has the device's seconds for the
+build, for a product with ten columns, and for 100 rounds of three methods. Up to 10,000 samples this process computes
+the same. The exit status is 1 if a product or a residual then differs by more than the bounds of both. The script needs
 numpy, scipy, numba, torch, jaxtyping and python-flint.
 """
 
@@ -20,12 +21,15 @@ from ntkfl.gram.tiles import Tiles
 from ntkfl.limit_curves import LimitCurves, several_limit_curves
 
 FEATURES, CLASSES, CLIENTS, TIMES = 784, 10, 100, 10
-BOTH_WAYS = 10_000  # samples up to which this process computes the same
+BOTH_WAYS = 10_000  # largest number of samples for which this process computes the same
 METHODS = [("fedavg", {}), ("scaffold", {}), ("fedavgm", {"momentum": 0.9})]
 
 
 def drawn(n: int) -> Problem:
-    """n unit rows around ten centres with one-hot labels, on clients of nearly one size, and n/6 test samples."""
+    """A problem of n unit rows around ten centres, with one-hot labels.
+
+    The clients have nearly equal numbers of samples, and there are n/6 test samples.
+    """
     rng = np.random.default_rng(0)
     centres, count = rng.standard_normal((CLASSES, FEATURES)), n + n // 6
     classes = rng.integers(0, CLASSES, count)
@@ -42,7 +46,7 @@ def curves(problem: Problem, rounds: int, device: str | None) -> tuple[list[Limi
 
 
 def measured(n: int, name: str, rounds: int) -> dict:
-    """Times on the device with n samples, and its differences from this process over the bounds of both."""
+    """The times on the device with n samples, and the differences from this process, divided by the bounds of both."""
     problem, device = drawn(n), device_named(name)
     assert device is not None
     v = np.random.default_rng(1).standard_normal((n, CLASSES))
@@ -78,7 +82,7 @@ def measured(n: int, name: str, rounds: int) -> dict:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measure the sizes that the command line names; the exit status is 1 if device and process differ."""
+    """Measure the sizes that the command line names. Returns 1 if device and process differ, otherwise 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("device", help="cuda, cuda:1 or cpu")
     parser.add_argument("samples", nargs="+", type=int)

@@ -1,6 +1,6 @@
-"""Builds the artifact: `python docs/artifact/build.py FILE.tar.gz`, an anonymous archive of the checked-out commit.
+"""Builds the artifact, an anonymous archive of the checked-out commit: `python docs/artifact/build.py FILE.tar.gz`.
 
-The archive is the same, byte by byte, whenever it is built from one commit, except for the exported certificate.
+Whenever the archive is built from one commit it is the same, byte by byte, except for the exported certificate.
 """
 
 import gzip
@@ -38,7 +38,7 @@ Minutes are upper bounds on two cores.
 
 
 def main(words: list[str]) -> int:
-    """Returns 0 if the archive is written, and 1 if not, with a line that says why."""
+    """Returns 0 if the archive is written. Otherwise prints a line that says why it is not, and returns 1."""
     if len(words) != 1 or not words[0].endswith(".tar.gz"):
         print("usage: python docs/artifact/build.py FILE.tar.gz")
         return 1
@@ -59,7 +59,7 @@ def main(words: list[str]) -> int:
 
 
 def naming(files: dict[str, bytes], identities: Iterable[str]) -> Iterable[tuple[str, str]]:
-    """The files that have an identity in them, or the path of somebody's home folder."""
+    """The files that contain one of the identities or the path of somebody's home folder, each with what was found."""
     for path, content in files.items():
         for word in identities:
             if word.encode().lower() in content.lower():
@@ -89,7 +89,7 @@ def _committed() -> dict[str, bytes]:
 
 
 def _identities() -> set[str]:
-    """The names and addresses of everybody in the history, and where the repository is fetched from."""
+    """The names and addresses of everybody in the history, and the addresses from which the repository is fetched."""
     people = set(_git("log", "--format=%an%n%ae%n%cn%n%ce").decode().split("\n"))
     remotes = {line.split("\t")[1].split(" ")[0] for line in _git("remote", "-v").decode().splitlines()}
     return {word for word in people | remotes if len(word) > 3}

@@ -1,6 +1,7 @@
-"""The claims of the artifact: `python claims.py` lists them, `python claims.py NAME ...` checks some, `all` every one.
+"""The claims of the artifact.
 
-Standard library only. A claim is checked if its command ends as expected and prints the line that is expected.
+`python claims.py` lists them, `python claims.py NAME ...` checks some of them, and `python claims.py all` checks all.
+It needs only the standard library. A claim holds if its command ends as expected and prints the expected line.
 """
 
 import os
@@ -18,7 +19,11 @@ PACKAGES = "the packages of constraints.txt"
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, Python's arguments that check it, a pattern of the expected line, its minutes, and what it needs."""
+    """A claim and its check.
+
+    `arguments` are Python's arguments, `expected` is a pattern of the line that must be printed, and `needs` says what
+    must be installed.
+    """
 
     name: str
     says: str
@@ -30,7 +35,7 @@ class Claim:
 
     @property
     def command(self) -> str:
-        """The command as a reader types it in the archive's folder."""
+        """The command as a reader types it in the folder of the archive."""
         return " ".join(["python", *self.arguments])
 
 
@@ -110,7 +115,7 @@ def table() -> list[str]:
 
 
 def checked(claim: Claim) -> bool:
-    """Whether a claim holds, with a line that says so."""
+    """Whether a claim holds; a line that says so is printed."""
     environment = os.environ | {"PYTHONPATH": str(HERE)}
     begun = time.monotonic()
     run = subprocess.run([sys.executable, *claim.arguments], cwd=HERE, env=environment, capture_output=True, text=True)
@@ -124,7 +129,10 @@ def checked(claim: Claim) -> bool:
 
 
 def main(words: list[str]) -> int:
-    """Check the named claims, or list all; returns 0, 1 if a named claim does not hold, 2 if a name is unknown."""
+    """Check the named claims, or list all claims.
+
+    Returns 0 if the named claims hold, 1 if one does not hold, and 2 if a name is unknown.
+    """
     known = {claim.name: claim for claim in CLAIMS}
     unknown = [word for word in words if word not in known and word != "all"]
     if unknown:
