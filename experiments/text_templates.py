@@ -1,4 +1,4 @@
-"""Texts from the templates of this package: pages in Markdown, and first files of a user's own."""
+"""Texts made from the templates of this package, which are for pages in Markdown and for new files of a user."""
 
 from typing import Any
 
@@ -6,7 +6,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
 def rendered(template: str, blocks: bool = False, **fields: Any) -> str:
-    """The text of a template with these fields; `blocks` removes lines that have only commands of the template."""
+    """The text of a template with these fields.
+
+    With `blocks`, lines that have only commands of the template leave no empty lines.
+    """
     environment = Environment(
         loader=PackageLoader("experiments"),
         undefined=StrictUndefined,

@@ -1,4 +1,4 @@
-"""Pictures of statements: left side against bound on the cases of `verify`."""
+"""Pictures of statements, which show the left side of a claim against its bound on the cases of `ntkfl verify`."""
 
 from experiments.pictures.panels import drawn, thumbnail
 from experiments.pictures.svg import pixels, themed

@@ -1,4 +1,8 @@
-"""The figure of a statement, without overlaps: title, legend, caption, and panels with points, curves and exponents."""
+"""The figure of a statement: title, legend, caption, and panels with points, curves and exponents, without overlaps.
+
+A family is a kind of cases that are checked together, such as runs on one data set. A knob is a setting that varies
+from case to case, such as the width.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ SHADE: dict[str, Any] = {"color": REFUTES, "alpha": 0.12, "lw": 0, "zorder": 0}
 
 @dataclass
 class Styles:
-    """One colour and marker for each family, the same in every panel."""
+    """The colour and the marker of each family, which are the same in every panel."""
 
     families: tuple[str, ...]
 
@@ -47,7 +51,7 @@ class Styles:
 def points(
     axes: Axes, x: np.ndarray, y: np.ndarray, errors: Iterable[Any], color: str, marker: str, line: bool = False
 ) -> None:
-    """Points with their error bars."""
+    """Draw points with their error bars."""
     star = marker == "*"
     axes.plot(
         x,
@@ -69,7 +73,7 @@ def points(
 
 
 def by_family(seen: CasePoints) -> list[tuple[str, list[int]]]:
-    """The rows of each family, without rows with an infinite side."""
+    """The numbers of the cases of each family; cases with an infinite side are left out."""
     finite = [i for i in range(len(seen.x)) if math.isfinite(seen.x[i]) and math.isfinite(seen.y[i])]
     numbered = [(name, [i for i in finite if seen.family[i] == n]) for n, name in enumerate(seen.families)]
     return [(name, chosen) for name, chosen in numbered if chosen]
@@ -93,14 +97,20 @@ def shade_refuted(axes: Axes, kind: Kind, xs: Scale, ys: Scale) -> None:
     axes.plot(x, np.where((x >= ys.low) & (x <= ys.high), x, np.nan), color="black", lw=0.8, zorder=1)
 
 
-LABEL_LETTERS = 32  # most letters of a line
-PARTS, FEW = 5, 4  # most parts of a claim that are named below the axis; least different ratios for a distribution
+LABEL_LETTERS = 32  # the largest number of letters in a line
+# the largest number of parts of a claim that are named below the axis; the least number of different ratios for which
+# their distribution is drawn
+PARTS, FEW = 5, 4
 
 Draw = Callable[["Axes"], None]
 
 
 def panels_of(statement: Statement, seen: Mapping[Form, CasePoints], styles: Styles) -> list[tuple[str, Draw]]:
-    """Titles and drawing functions: a panel for each form, one of the ratio against a knob, one of the failures."""
+    """The titles and drawing functions of all panels.
+
+    Each form has a panel. Further panels show curves, the ratio of the two sides against a knob, and how often a form
+    fails, as far as there is something to show.
+    """
     panels: list[tuple[str, Draw]] = []
     for form, form_seen in seen.items():
         claim = statement.forms[form]
@@ -128,12 +138,15 @@ def panels_of(statement: Statement, seen: Mapping[Form, CasePoints], styles: Sty
 
 
 def main_form(statement: Statement, seen: Mapping[Form, CasePoints]) -> Form:
-    """The form from which mutants are made, or else the last form seen."""
+    """The form from which wrong variants (mutants) are made, or else the last form that was checked."""
     return statement.mutated_form if statement.mutated_form in seen else list(seen)[-1]
 
 
 def _sides(statement: Statement, form: Form, seen: CasePoints, styles: Styles, axes: Axes) -> None:
-    """Left against right, case by case; the side of the line that would refute the claim is shaded."""
+    """Draw left against right for all cases.
+
+    The area in which a case would refute the claim is shaded.
+    """
     kind = statement.kind
     xs, ys = scaled(seen.x, zero=1e-18), scaled(seen.y, zero=1e-18)
     identity, two_sided = kind in IDENTITIES, kind is Kind.TWO_SIDED
@@ -171,7 +184,7 @@ def _sides(statement: Statement, form: Form, seen: CasePoints, styles: Styles, a
 
 
 def _exponents(statement: Statement, seen: CasePoints, styles: Styles, axes: Axes) -> None:
-    """Every fitted exponent with its interval, less the claimed exponent."""
+    """Draw the difference of every fitted exponent from the claimed one, with its interval."""
     order = statement.kind is Kind.ORDER
     parts = sorted({exponent.part for exponent in seen.exponents})
     ends = [0.0]
@@ -214,7 +227,7 @@ def _exponents(statement: Statement, seen: CasePoints, styles: Styles, axes: Axe
 
 
 def _ladder(statement: Statement, lines: Sequence[Curve], styles: Styles, axes: Axes) -> None:
-    """The fitted quantities over the size, each over its last value, beside the claimed power."""
+    """Draw the fitted quantities against the size, each divided by its last value, beside the claimed power."""
     relative = len(lines) > 1
     order = statement.kind is Kind.ORDER
     shown, sizes = [], [size for line in lines for size in line.x]
@@ -288,7 +301,7 @@ def _spread(statement: Statement, seen: CasePoints, axes: Axes) -> None:
 
 
 def _shares(seen: Mapping[Form, CasePoints], axes: Axes) -> None:
-    """The share of cases that failed, with its 95% interval, against the probability that is allowed."""
+    """Draw the share of cases that failed, with its 95% interval, beside the probability of failure that is allowed."""
     rows = []
     for form, form_seen in seen.items():
         cases, failed, pair = form_seen.cases, form_seen.failed, form_seen.allowed
@@ -324,13 +337,17 @@ def _ratio_axis(axes: Axes, statement: Statement, scale: Scale) -> None:
         axes.axhspan(1, scale.high, **SHADE)
 
 
-COLUMNS, WIDE, HIGH = 3, 2.45, 1.75  # panels in a row; inches of a panel's width, and of the height of its axes
-LEFT, RIGHT, ABOVE, BELOW = 0.75, 0.12, 0.38, 0.54  # inches around the axes of a panel
-LINE, LETTER = 0.145, 0.0565  # inches: a line of text, a letter of the legend
-PHONE, THUMB = 3.6, (2.6, 2.2)  # inches: the width of a phone; a picture of one panel without words around it
-CROWD = 8  # families that make the legend small
-TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # letters in an inch of a title, of a caption; beside a legend's mark
-SET = re.compile(r"\\mathrm|[${}_^]")  # commands of mathtext round a letter, and characters that it does not draw
+# number of panels in a row; in inches, the width of a panel and the height of its axes
+COLUMNS, WIDE, HIGH = 3, 2.45, 1.75
+LEFT, RIGHT, ABOVE, BELOW = 0.75, 0.12, 0.38, 0.54  # space around the axes of a panel, in inches
+LINE, LETTER = 0.145, 0.0565  # in inches, the height of a line of text and the width of a letter in the legend
+# in inches, the width of a phone, and the size of a picture of one panel without words around it
+PHONE, THUMB = 3.6, (2.6, 2.2)
+CROWD = 8  # with more families than this, the legend is small
+# letters in an inch of a title and in an inch of a caption; room of a legend's mark, in letters
+TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4
+# commands of mathtext around a letter, and characters that mathtext does not draw
+SET = re.compile(r"\\mathrm|[${}_^]")
 
 
 def drawn(
@@ -341,17 +358,17 @@ def drawn(
     most: int | None = None,
     narrow: bool = False,
 ) -> Figure:
-    """The figure of a statement: a panel for each form, one of the ratio against a varying knob, one of failures.
+    """The figure of a statement, with the panels of `panels_of`.
 
     Args:
         statement: the statement, for its words.
         seen: the points of each checked form.
-        seed: the first of the cases, for the caption; default 0.
-        most: the largest number of panels; the panels of forms come first; default all.
+        seed: the seed of the first case, for the caption; default 0.
+        most: the largest number of panels, of which those of the forms come first; default all.
         narrow: whether panels stand below each other, as wide as a phone; default False.
 
     Raises:
-        ValueError: no form was seen on any case.
+        ValueError: no form has any case.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -386,7 +403,9 @@ def drawn(
 
 
 def thumbnail(statement: Statement, seen: Mapping[Form, CasePoints], *, legend: bool = False) -> Figure:
-    """The first panel of the form from which mutants are made, or else of the last form seen.
+    """A small picture with the first panel of one form.
+
+    The form is that from which wrong variants (mutants) are made, or else the last form that was checked.
 
     Args:
         statement: the statement, for its words.
@@ -422,7 +441,7 @@ def _styles(seen: Mapping[Form, CasePoints]) -> Styles:
 
 @dataclass(frozen=True)
 class _Legend:
-    """Marks by their names, in columns."""
+    """A legend, which has marks with their names in columns."""
 
     marks: dict[str, Any]
     columns: int
@@ -453,7 +472,7 @@ class _Legend:
 
 
 def _legend_of(statement: Statement, seen: Mapping[Form, CasePoints], styles: Styles, width: float) -> _Legend:
-    """The legend of these forms for a figure of this width in inches."""
+    """The legend of these forms, for a figure of a given width in inches."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -1,4 +1,4 @@
-"""Axes of pictures: linear, or logarithmic with a place for 0."""
+"""The axes of pictures, which are linear, or logarithmic with a place for 0."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-NEAR = {"x": 0.22, "y": 0.08}  # shares of an axis; nearer labels would overlap
-HAIR = 0.004  # share of an axis: shorter error bars are invisible
-APART = 4  # most decades between the points and the line left = right for which the axis is widened to show the line
+NEAR = {"x": 0.22, "y": 0.08}  # labels that are nearer than these shares of an axis would overlap
+HAIR = 0.004  # error bars that are shorter than this share of an axis are invisible
+APART = 4  # an axis is widened to show the line left = right, if the line is at most so many decades from the points
 
 
 @dataclass
 class Scale:
-    """One axis: linear, logarithmic, or logarithmic with a place for 0 below its smallest number."""
+    """The scale of one axis: linear, logarithmic, or logarithmic with a place for 0 below its smallest number."""
 
     log: bool
     floor: float | None
@@ -28,7 +28,7 @@ class Scale:
     high: float
 
     def place(self, values: Sequence[float]) -> np.ndarray:
-        """The positions of values: 0 has its place below the others."""
+        """The positions of values on the axis; that of 0 is below the others."""
         at = np.asarray(values, float)
         return at if self.floor is None else np.where(at <= self.floor, self.floor, at)
 
@@ -59,7 +59,7 @@ class Scale:
             if self.floor is not None:
                 places, labels = [self.floor, *places], labels | {self.floor: "0"}
             span, apart, kept = math.log(self.high) - math.log(self.low), NEAR[name], list[float]()
-            for place in places:  # without overlapping labels
+            for place in places:  # labels that would overlap are left out
                 if not kept or (math.log(place) - math.log(kept[-1])) / span >= apart:
                     kept.append(place)
             places = kept
@@ -70,16 +70,16 @@ class Scale:
         else:
             from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-            integers = self.high - self.low >= 2  # no tick at half a client
+            integers = self.high - self.low >= 2  # whole numbers, so that there is no tick at half a client
             axis.set_major_locator(MaxNLocator(3 if name == "x" else 5, integer=integers))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
         getattr(axes, f"set_{name}lim")(self.low, self.high)
 
 
 def scaled(values: Iterable[float], *, log: bool | None = None, zero: float = 1e-3) -> Scale:
-    """The scale for these numbers: linear if one is negative, otherwise logarithmic.
+    """The scale for these numbers: linear if one of them is negative, otherwise logarithmic.
 
-    Infinite values are left out.
+    Infinite numbers are ignored.
     """
     finite = [v for v in values if math.isfinite(v)]
     if log is None and any(v < 0 for v in finite):
@@ -96,7 +96,7 @@ def scaled(values: Iterable[float], *, log: bool | None = None, zero: float = 1e
 
 
 def linear(values: Iterable[float]) -> Scale:
-    """The linear scale for these numbers; infinite numbers are left out."""
+    """The linear scale for these numbers; infinite numbers are ignored."""
     finite = [v for v in values if math.isfinite(v)] or [0.0]
     low, high = min(finite), max(finite)
     pad = 0.06 * (high - low) or 0.1 * abs(high) or 0.1
@@ -104,7 +104,7 @@ def linear(values: Iterable[float]) -> Scale:
 
 
 def bring_together(xs: Scale, ys: Scale) -> None:
-    """Widen the y axis until the line left = right is in view, unless it is far away."""
+    """Widen the y axis so that it shows the line left = right, unless this line is far away."""
     for low, high in ((ys.high, xs.low), (xs.high, ys.low)):
         if not 0 < math.log10(high) - math.log10(low) <= APART:
             continue
@@ -115,7 +115,7 @@ def bring_together(xs: Scale, ys: Scale) -> None:
 
 
 def bars(scale: Scale, at: np.ndarray, errors: Sequence[float]) -> np.ndarray | None:
-    """The error bars, (2, points), that are long enough to be visible; None if there are none."""
+    """The error bars that are long enough to be visible, (2, points), with 0 for the others; None if none is."""
     half = np.asarray(errors, float)
     half = np.where(np.isfinite(half), half, 0.0)
     with np.errstate(all="ignore"):

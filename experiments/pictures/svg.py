@@ -1,8 +1,8 @@
-"""Pictures on pages: their size, and their colours on light and dark pages."""
+"""The size of SVG pictures on pages, and their colours on light and dark pages."""
 
 import re
 
-DARK = {  # colours that dark schemes replace; every other colour is visible on both grounds
+DARK = {  # colours that are replaced on dark pages; every other colour is visible on light and on dark pages
     "#000000": "#e8e8e8",
     "#ffffff": "#16181c",
     "#222222": "#cfd3d8",
@@ -18,10 +18,10 @@ COLOR = re.compile("#[0-9a-f]{6}")
 
 
 def themed(svg: bytes) -> bytes:
-    """The SVG with colours that follow the reader's scheme, as the page around it does.
+    """The SVG with colours that follow the reader's choice of a light or dark page, as the page around it does.
 
     Args:
-        svg: as matplotlib writes it, with #-colours in styles.
+        svg: the picture as matplotlib writes it, with colours such as #000000 in styles.
     """
     head, rest = re.match(rb"(.*?<svg [^>]*>)(.*)", svg, re.DOTALL).groups()  # type: ignore[union-attr]
     text = COLOR.sub(lambda match: f"var({_name(match[0])})" if match[0] in DARK else match[0], rest.decode())
@@ -32,10 +32,10 @@ def themed(svg: bytes) -> bytes:
 
 
 def pixels(svg: bytes) -> tuple[int, int]:
-    """The size of an SVG, for a page to reserve before loading.
+    """The size of an SVG, which a page reserves before the picture is loaded.
 
     Args:
-        svg: as matplotlib writes it.
+        svg: the picture as matplotlib writes it.
 
     Returns: the width, then the height, in pixels of CSS.
     """

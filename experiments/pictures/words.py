@@ -1,4 +1,7 @@
-"""The texts in the picture of a statement."""
+"""The texts in the picture of a statement.
+
+A knob is a setting that varies from case to case, such as the width.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,13 +16,14 @@ from verification.case_points import STORED, CasePoints, Curve
 from verification.compare import IDENTITIES
 from verification.verdict_page import ratio_text
 
-WORDS_LETTERS = 48  # most letters of a knob's meaning; a longer one is replaced by its symbol
-LEFT_LETTERS = 34  # most letters of a left side for which it stands beside an axis
+# the largest number of letters in the meaning of a knob; a longer meaning is replaced by the knob's symbol
+WORDS_LETTERS = 48
+LEFT_LETTERS = 34  # a left side with at most so many letters is written beside an axis
 SYMBOLS = {"eta_local": "eta_l", "eta_global": "eta_g", "local_steps": "K", "rounds": "T", "width": "m"}
 
 
 def ratio_word(statement: Statement) -> str:
-    """The name of the ratio of the two sides."""
+    """The name of the ratio of the two sides, in words."""
     if statement.kind in IDENTITIES:
         return "|left $-$ right| / scale"
     if statement.kind is Kind.TWO_SIDED:
@@ -28,7 +32,7 @@ def ratio_word(statement: Statement) -> str:
 
 
 def sharpest(statement: Statement, seen: CasePoints) -> str:
-    """The largest ratio of one form; "" if none is finite."""
+    """The largest ratio of one form as text, which is empty if no ratio is finite."""
     finite = [ratio for ratio in seen.ratio if math.isfinite(ratio)]
     if not finite:
         return ""
@@ -39,7 +43,7 @@ def sharpest(statement: Statement, seen: CasePoints) -> str:
 
 
 def caption_of(statement: Statement, seen: Mapping[Form, CasePoints], seed: int) -> str:
-    """The caption: what is drawn, in a line."""
+    """The caption, which says what is drawn."""
     total = max(form_seen.cases for form_seen in seen.values())
     rows = max(
         len(form_seen.family) - sum(form_seen.families[at] == STORED for at in form_seen.family)
@@ -64,7 +68,7 @@ def caption_of(statement: Statement, seen: Mapping[Form, CasePoints], seed: int)
 
 
 def knob_words(statement: Statement, name: str) -> str:
-    """The name of a knob, in words, with the paper's symbol."""
+    """The name of a knob in words, with the paper's symbol."""
     symbol = SYMBOLS.get(name, name)
     own = {str(s): (s, meaning) for s, meaning in statement.symbols.items()}
     known = {str(s): (s, meaning) for s, (_, meaning) in GLOSSARY.items()} | own
@@ -77,7 +81,7 @@ def knob_words(statement: Statement, name: str) -> str:
 
 
 def short(name: str) -> str:
-    """A knob's symbol."""
+    """The symbol of a knob, or its name if it has no symbol."""
     symbol = SYMBOLS.get(name, name)
     glossary_symbol = next((s for s in GLOSSARY if str(s) == symbol), None)
     if glossary_symbol is not None:
@@ -86,7 +90,7 @@ def short(name: str) -> str:
 
 
 def left_words(statement: Statement, form: Form) -> str:
-    """The left side as a formula, if there is only one, short enough for an axis."""
+    """The left side as a formula, if it is a single formula that is short enough for an axis; otherwise words."""
     formulas = statement.left_formulas(form)
     drawn_formula = _drawable(typed(formulas[0])) if len(formulas) == 1 and len(formulas[0]) <= LEFT_LETTERS else None
     return drawn_formula or "left side (measured)"
@@ -101,7 +105,8 @@ def _drawable(text: str) -> str | None:
     """LaTeX in matplotlib's form; None if matplotlib cannot draw it."""
     from matplotlib.mathtext import MathTextParser
 
-    text = text.replace(r"\mathbb{E}", r"\mathrm{𝔼}")  # a letter of the font itself, in place of one of STIX
+    # this letter is in the font itself, while \mathbb takes one from the font STIX
+    text = text.replace(r"\mathbb{E}", r"\mathrm{𝔼}")
     try:
         MathTextParser("path").parse(f"${text}$")
     except ValueError:

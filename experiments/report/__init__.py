@@ -1,1 +1,4 @@
-"""The report: verdicts and studies as a folder of static pages, which need neither a network nor scripts."""
+"""The report about verdicts, studies and implementations, as a folder of static pages.
+
+The pages need neither a network nor scripts.
+"""

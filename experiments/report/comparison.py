@@ -1,4 +1,7 @@
-"""A comparison of two runs: changed outcomes, bounds that became tighter or looser, new forms, removed forms."""
+"""A comparison of two runs of `ntkfl verify`.
+
+It lists changed outcomes, bounds that became tighter or looser, new forms, and forms that are gone.
+"""
 
 import math
 from collections.abc import Sequence
@@ -11,12 +14,15 @@ from verification.verdict_page import ratio_text
 
 FACTOR = 2.0
 SEVERITY = (Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNTESTED, Outcome.UNRESOLVED, Outcome.VIOLATED)
-WORSE_FROM = SEVERITY.index(Outcome.UNTESTED)  # touching a bound counts as holding
+WORSE_FROM = SEVERITY.index(Outcome.UNTESTED)  # the outcome "touches" counts as holding
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a form; `before` or `now` is empty if the form is new or gone."""
+    """A change of one form between the runs.
+
+    `before` is empty if the form is new, and `now` if it is gone.
+    """
 
     id: str
     form: Form
@@ -33,26 +39,26 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All changes, the worst first."""
+    """All changes, those for the worse first."""
 
     changes: tuple[Change, ...]
     compared: int
 
     @property
     def worse(self) -> bool:
-        """Whether an outcome got worse."""
+        """Whether some outcome got worse."""
         return any(change.worse for change in self.changes)
 
     @property
     def summary(self) -> str:
-        """One line of totals."""
+        """The totals, in one line."""
         counts = {what: sum(change.what == what for change in self.changes) for what in WHAT}
         summary = ", ".join(f"{count} {WHAT[what]}" for what, count in counts.items() if count) or "nothing changed"
         worse = sum(change.worse for change in self.changes)
         return f"{self.compared} verdicts in both: {summary}; {worse} worse"
 
     def as_text(self) -> str:
-        """The changes, a line each, then the summary."""
+        """The changes as text, one in each line, and the summary as the last line."""
         return "\n".join([*(change.line() for change in self.changes), self.summary])
 
 
@@ -66,9 +72,9 @@ WHAT = {
 
 
 def compared(old: VerdictFile, new: VerdictFile, factor: float = FACTOR) -> Comparison:
-    """The changes from one run to another.
+    """The changes from the older run to the newer one.
 
-    An outcome is worse if it contradicts the recorded one and did not before, or if it is further from holding.
+    An outcome got worse if it contradicts the recorded outcome and did not before, or if it is further from holding.
 
     Args:
         old: verdicts of the older run.
@@ -125,7 +131,10 @@ def _ratio(name: str, ratio: float | None) -> str:
 
 
 def _far(before: float | None, now: float | None, factor: float) -> bool:
-    """Whether two ratios differ by more than the factor; if one is 0 or not finite, whether they differ at all."""
+    """Whether two ratios differ by more than the factor.
+
+    If one of them is 0 or not finite, the question is whether they differ at all.
+    """
     if before is None or now is None:
         return before is not now
     if not all(math.isfinite(x) and x for x in (before, now)):

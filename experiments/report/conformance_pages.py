@@ -1,4 +1,4 @@
-"""A page for each implementation: the verdict of `ntkfl conform run` on each of its methods."""
+"""A page for each implementation, with the verdict of `ntkfl conform run` on each of its methods."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from experiments.report.outcomes import Shown
 from ntkfl.conformance import Agreement
 from ntkfl.conformance.conformance_page import from_json, summary, table
 
-VERDICTS = {  # verdicts, worst first, with the style of a statement's outcome
+VERDICTS = {  # The verdicts, with the worst first. Each has the sign and the style of an outcome of statements.
     outcome.value: Shown(sign, outcome.value, style, rank)
     for rank, (outcome, sign, style) in enumerate(
         [(Agreement.DIFFERS, "✗", "violated"), (Agreement.FAILED, "?", "unresolved"), (Agreement.EQUAL, "✓", "holds")]
@@ -20,22 +20,22 @@ VERDICTS = {  # verdicts, worst first, with the style of a statement's outcome
 
 @dataclass(frozen=True)
 class ConformancePage:
-    """The verdicts about one implementation."""
+    """The page with the verdicts about one implementation."""
 
     name: str  # the name of the adapter's file without its ending
     adapter: str  # the adapter's file
     path: str  # the path of the page in the report
     summary: str  # how many methods have each verdict
-    rows: Sequence[tuple[str | Shown, ...]]  # method, verdict, cases, its rule, where it first differs
+    rows: Sequence[tuple[str | Shown, ...]]  # the method, its verdict, its cases, its rule, and where it first differs
     left_out: Sequence[str]  # methods that the adapter does not have
     provenance: Sequence[tuple[str, str]]  # versions of the implementation and of the kit
 
 
 def conformance_page(path: Path) -> ConformancePage:
-    """The page of a file.
+    """The page about the conformance run in a file.
 
     Raises:
-        ValueError: not a file that `ntkfl conform run --json` wrote. OSError: it cannot be read.
+        ValueError: `ntkfl conform run --json` did not write this file. OSError: the file cannot be read.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

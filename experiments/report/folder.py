@@ -10,7 +10,7 @@ MANIFEST = "ntkfl-report.json"
 
 
 def check(folder: Path) -> None:
-    """Refuse a path for a report, unless it does not exist, or is an empty folder or an older report.
+    """Raise an error unless the path does not exist, or is an empty folder or an older report.
 
     Raises:
         OSError: the path is a file, or cannot be written. ValueError: the folder has files that no report wrote.
@@ -34,13 +34,13 @@ def check(folder: Path) -> None:
 
 
 def write(files: Mapping[str, bytes], folder: Path) -> None:
-    """Put the files in the folder, in place of an older report.
+    """Write the files of a report to the folder, in place of an older report.
 
-    The files are first written to a folder beside it, and the folders change places at the end, so that a crash leaves
-    the older report.
+    The files are first written to another folder beside it, and the two folders change places at the end. So a crash
+    leaves the older report as it was.
 
     Raises:
-        OSError, ValueError: as `check`, or the disk is full.
+        OSError, ValueError: as `check`, or because the disk is full.
     """
     check(folder)
     target = folder.resolve()

@@ -1,4 +1,4 @@
-"""The display of an outcome: a sign and a word, so that it does not depend on colour."""
+"""How an outcome is displayed: by a sign and a word, so that readers do not depend on colour."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from bounds import Outcome
 from verification.verdict import NOT_REFUTED, NOT_RUN, Verdict
 from verification.verdict_list import ORDER
 
-SIGNS = {  # a sign, and the meaning of the word
+SIGNS = {  # by outcome, the sign, and what the outcome's word means
     Outcome.HOLDS: ("✓", "no admitted case broke it"),
     Outcome.TOUCHES: ("≈", "it holds, and some case meets the bound to within the error of both sides"),
     Outcome.VIOLATED: (
@@ -25,17 +25,17 @@ MISSING = "–", "it needs PyTorch, which was not installed"
 class Shown:
     """An outcome on a page."""
 
-    # the page shows the sign beside the word
+    # the sign is shown beside the word
     sign: str
     word: str
     style: str  # the outcome's name in the style sheet
-    rank: int  # the outcome's place among all; 0 is worst
-    meaning: str = ""  # the meaning of the word
-    differs: Outcome | None = None  # the recorded outcome, if it is another outcome, or open
+    rank: int  # the place of the outcome among all, where 0 is the worst
+    meaning: str = ""  # what the word means
+    differs: Outcome | None = None  # the recorded outcome, if it is shown because it differs, or because it is open
 
 
 def shown(outcome: Outcome, differs: Outcome | None = None, untried: bool = False, not_run: bool = False) -> Shown:
-    """The display of an outcome; *not refuted* ranks a little worse than *holds*."""
+    """How an outcome is displayed; "not refuted" ranks a little worse than "holds"."""
     sign, meaning = MISSING if not_run else UNTRIED if untried else SIGNS[outcome]
     word = NOT_RUN if not_run else NOT_REFUTED if untried else outcome.value
     place = 2 * (ORDER.index(outcome) if outcome in ORDER else len(ORDER)) - untried
@@ -44,7 +44,10 @@ def shown(outcome: Outcome, differs: Outcome | None = None, untried: bool = Fals
 
 
 def shown_verdict(verdict: Verdict) -> Shown:
-    """A verdict's outcome, with the recorded one if the two differ, or if that is open and refuted."""
+    """How the outcome of a verdict is displayed.
+
+    The recorded outcome is shown too if the outcome contradicts it, or if it is open and the form was refuted.
+    """
     notable = verdict.contradicts_record or verdict.refutes_open
     differs = verdict.recorded if notable else None
     return shown(verdict.outcome, differs, verdict.would_exclude is not None, verdict.not_run)

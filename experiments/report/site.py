@@ -1,4 +1,4 @@
-"""All files of a report by their path in its folder (pages, style, script, figures), and the call that writes them."""
+"""All files of a report, which are pages, style, script and figures, and the function that writes them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,16 +43,18 @@ def built(
     changes: Comparison | None = None,
     implementations: Sequence[ConformancePage] = (),
 ) -> dict[str, bytes]:
-    """Every file of the report: the same bytes for the same verdicts, studies and implementations.
+    """Every file of the report, by its path in the folder.
+
+    For the same verdicts, studies and implementations, the bytes are the same.
 
     Args:
-        run: the verdicts; None: the report has none.
+        run: the verdicts; None: the report has no verdicts.
         studies: the studies, with a page for each; default none.
-        changes: since an earlier run; default None: no page of changes.
+        changes: the changes since an earlier run; default None: the report has no page of changes.
         implementations: the results of conformance runs, with a page for each; default none.
 
     Raises:
-        ValueError: two studies, or two adapters, of one name.
+        ValueError: two studies or two adapters have the same name.
     """
     named = [("folders have the study", study.name, study.path) for study in studies]
     named += [("files have the adapter", adapter.name, adapter.path) for adapter in implementations]
@@ -122,7 +124,7 @@ def built(
 
 
 def _tables(provenance: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The tables of a nested record: its plain values, then a table for each nested part."""
+    """The tables for a nested dictionary: one with its plain values, then one for each nested part."""
     nested = {name: part for name, part in provenance.items() if isinstance(part, Mapping)}
     rest = [(name, _shown(value)) for name, value in provenance.items() if name not in nested]
     tables = [("The run", rest)] if rest else []
@@ -144,17 +146,17 @@ def write_report(
     changes: Comparison | None = None,
     conformance: Iterable[Path] = (),
 ) -> Path:
-    """Write the pages and return the first one.
+    """Write the report, and return the path of its first page.
 
     Args:
-        out: a folder that is new, empty, or an older report.
+        out: the folder of the report, which is new, empty, or an older report.
         verdicts: as `verdict_file.read` reads them; default none.
         studies: folders of studies; default none.
-        changes: between an older run and this one, from `comparison.compared`; default none.
+        changes: the changes from an older run to this one, by `comparison.compared`; default none.
         conformance: files that `ntkfl conform run --json` wrote; default none.
 
     Raises:
-        ValueError, OSError: the folder holds something else or cannot be written; a study has no results; a file is not
+        ValueError, OSError: the folder has other files or cannot be written; a study has no results; or a file is not
             from a conformance run.
     """
     folder.check(out)
@@ -164,7 +166,7 @@ def write_report(
 
 
 def counts(verdicts: Sequence[Verdict]) -> list[tuple[str, list[str]]]:
-    """For each paper, the number of its forms with each outcome; empty if there is none."""
+    """For each paper and kind of form, how many forms have each outcome, as text; empty if there is no such form."""
     rows = []
     for paper, own in of_papers(verdicts):
         by_form = [Counter(v.word for v in own if v.form is form) for form in Form]
@@ -173,13 +175,13 @@ def counts(verdicts: Sequence[Verdict]) -> list[tuple[str, list[str]]]:
 
 
 def outcomes(verdicts: Sequence[Verdict]) -> list[Shown]:
-    """The outcomes that occur, worst first."""
+    """The outcomes that occur, with the worst first."""
     shown_outcomes = {shown(v.outcome, untried=v.would_exclude is not None, not_run=v.not_run) for v in verdicts}
     return sorted(shown_outcomes, key=lambda outcome: outcome.rank)
 
 
 def headline(verdicts: Sequence[Verdict]) -> str:
-    """A run's result in a line: on printed claims, on the user's own statements, and on the user's data."""
+    """The result of a run in one line: on the user's data, or else on printed claims and on statements of the user."""
     on_data = [v for v in verdicts if v.own_data]
     if on_data:
         outcomes_there = Counter(v.outcome for v in on_data)
@@ -206,7 +208,10 @@ def headline(verdicts: Sequence[Verdict]) -> str:
 
 
 def _of(verdicts: Sequence[Verdict], what: str, how: tuple[str, str] = ("", ""), count: int | None = None) -> str:
-    """ "of 3 forms, 2 hold", for settled forms; `how` has the words after "holds" and after "hold"."""
+    """A text such as "of 3 forms, 2 hold".
+
+    `how` has the words that follow "holds" and those that follow "hold".
+    """
     right, count = sum(v.outcome in SETTLED for v in verdicts), len(verdicts) if count is None else count
     noun = what if count == 1 else what.replace("form", "forms").replace("claim", "claims")
     return f"of {count} {noun}, {right} {f'holds{how[0]}' if right == 1 else f'hold{how[1]}'}"

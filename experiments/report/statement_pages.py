@@ -1,4 +1,4 @@
-"""A page for each statement: its claim in every form, and all results of its checks."""
+"""A page for each statement, with the claim of every form and all results of its checks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,10 @@ FORM_TITLES = {
 
 @dataclass(frozen=True)
 class FormPart:
-    """One form on the page of its statement; `verdict` is None if the form was not checked in this run."""
+    """One form on the page of its statement.
+
+    `verdict` is None if the form was not checked in this run.
+    """
 
     statement: Statement
     form: Form
@@ -46,13 +49,16 @@ class FormPart:
 
     @property
     def title(self) -> str:
-        """The title of the form; a stated form that only a scan or a report has is not called printed."""
+        """The title of the form.
+
+        A stated form is called printed only if the paper prints it; the form of a scan or a report is not.
+        """
         read_as = READ_AS.get(self.claim.nature) if self.form is Form.STATED else None
         return read_as.capitalize() if read_as else FORM_TITLES[self.form]
 
     @property
     def shown(self) -> Shown | None:
-        """How the outcome is shown."""
+        """How the outcome of the form is displayed; None without a verdict."""
         return None if self.verdict is None else shown_verdict(self.verdict)
 
     @property
@@ -63,7 +69,7 @@ class FormPart:
 
 @dataclass(frozen=True)
 class StatementPage:
-    """A statement with its forms."""
+    """The page of a statement."""
 
     statement: Statement
     parts: Mapping[Form, FormPart]
@@ -76,19 +82,20 @@ class StatementPage:
 
     @property
     def seen(self) -> dict[Form, CasePoints]:
-        """The numbers of the cases that the verdicts store; verdicts of an older version have none."""
+        """The numbers of the cases that are stored in the verdicts, by form; verdicts of an older version have none."""
         kept = {form: part.verdict.seen for form, part in self.parts.items() if part.verdict is not None}
         return {form: seen for form, seen in kept.items() if seen is not None}
 
     @property
     def image(self) -> str | None:
-        """The path of its picture in the report; None if there is nothing to draw."""
+        """The path of the statement's picture in the report; None if there is nothing to draw."""
         return self.path.removesuffix("html") + "svg" if self.seen else None
 
     @cached_property
     def picture(self) -> bytes:
-        """The picture, as SVG in the colours of the reader's scheme."""
-        from experiments.pictures import as_bytes, drawn, themed  # matplotlib is slow to load; not every report has one
+        """The picture as SVG, in colours for the reader's light or dark page."""
+        # imported here, since matplotlib is slow to load and not every report has pictures
+        from experiments.pictures import as_bytes, drawn, themed
 
         verdicts = [part.verdict for part in self.parts.values() if part.verdict is not None]
         seeds = [verdict.provenance.get("seeds", {}) for verdict in verdicts]
@@ -97,7 +104,7 @@ class StatementPage:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height of the picture in pixels, for a page to reserve before loading."""
+        """Width and height of the picture in pixels, which a page reserves before the picture is loaded."""
         from experiments.pictures import pixels
 
         return pixels(self.picture)
@@ -109,7 +116,7 @@ def address(identifier: str) -> str:
 
 
 def statement_pages(run: VerdictFile, findings: Iterable[Finding]) -> list[StatementPage]:
-    """A page for every statement with a verdict in the run, in the catalogue's order."""
+    """The pages of all statements that have a verdict in the run, in the catalogue's order."""
     verdicts = {(v.id, v.form): v for v in run.verdicts}
     differing = {(f.verdict.id, f.verdict.form): f for f in findings}
     wanted = dict.fromkeys(v.id for v in run.verdicts)
@@ -127,7 +134,7 @@ def statement_pages(run: VerdictFile, findings: Iterable[Finding]) -> list[State
     ]
 
 
-# functions that templates call
+# functions that the templates call
 OF_FORMULAS = (claims, failure, inline, premise)
 OF_VERDICTS = (
     *(amount, answer, case_text, counts_lines, elsewhere_text, needed_text),

@@ -1,4 +1,4 @@
-"""A page for each study: its question, its answers, its figures with their data, and how it was run."""
+"""A page for each study, with its question, its answers, its figures with their data, and how it was run."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from experiments.studies.grid import Grid
     from experiments.studies.study import Answer, Axis
 
-ENLARGED = 1.6  # pixels for a point, since print sizes are small on a screen
-SHOWN = 16  # most values of an axis that are listed
+ENLARGED = 1.6  # pixels on a page for each point of a figure, since the sizes of print are small on a screen
+SHOWN = 16  # the largest number of values of an axis that are listed
 
 
 @dataclass(frozen=True)
 class AnswerRow:
-    """An answer on the page."""
+    """An answer as the page shows it."""
 
     claim: str
     source: str
@@ -41,7 +41,10 @@ class AnswerRow:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture, its caption, and its data; `image`, `table`: the paths of their files in the report."""
+    """A picture with its caption and its data.
+
+    `image` and `table` are the paths of the picture and of the data in the report.
+    """
 
     name: str
     caption: str
@@ -56,8 +59,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class StudyPage:
-    """A study for the report, and the files of its figures; `path`: the path of its page; `summary`: a summary of its
-    answers."""
+    """The page of a study.
+
+    `path` is the path of the page, `summary` summarises the answers, and `files` are the files of the figures.
+    """
 
     name: str
     path: str
@@ -77,7 +82,7 @@ def study_page(path: Path) -> StudyPage:
     """The page of the study in a folder that `ntkfl study run` filled.
 
     Raises:
-        ValueError: not a study's folder, or a folder without results. OSError: it cannot be read.
+        ValueError: the folder is not a study's, or has no results. OSError: the folder cannot be read.
     """
     from experiments.studies.default_charts import charts_of
     from experiments.studies.study_folder import StudyFolder
@@ -110,7 +115,7 @@ def _folder(name: str) -> str:
 
 def _answer(answer: Answer) -> AnswerRow:
     measured = ""
-    if answer.measured is not None:  # the digits that its error justifies; six digits without an error
+    if answer.measured is not None:  # with the digits that the error justifies, or six digits without an error
         value, error = float(answer.measured.value), float(answer.measured.error)
         measured = amount(value, error) if error else ratio_text(value, 6)
     outcome = shown(answer.outcome, answer.recorded if answer.surprises else None)
@@ -171,7 +176,7 @@ def _replay(grid: Grid) -> str:
 
 
 def _number(value: float | int | str | None) -> str:
-    """The number to six digits; nothing for NaN."""
+    """The number to six digits as text; an empty text for NaN."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""Verdicts by `ntkfl verify --json`, with the settings of their run."""
+"""Files of verdicts that `ntkfl verify --json` writes, with the settings of the run."""
 
 import json
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class VerdictFile:
 
     @property
     def own_data(self) -> bool:
-        """Whether cases were made of the user's own data, for which no outcomes are recorded."""
+        """Whether some cases were made of the user's own data, for which no outcomes are recorded."""
         return any(verdict.own_data for verdict in self.verdicts)
 
     @property
@@ -29,17 +29,17 @@ class VerdictFile:
 
 
 def read(path: Path, *, any_version: bool = False) -> VerdictFile:
-    """The content of a file.
+    """The verdicts and the provenance in a file.
 
-    With `any_version`, verdicts of statements that this version does not have are accepted.
+    A file of another version may have statements or forms that this version does not have.
 
     Args:
         path: the JSON file.
-        any_version: whether files of other versions are read, default no.
+        any_version: whether statements and forms that this version does not have are accepted, default no.
 
     Raises:
-        ValueError: not a file that `ntkfl verify --json` wrote, a form that occurs twice, or a statement or form that
-            this version does not have. OSError: it cannot be read.
+        ValueError: `ntkfl verify --json` did not write this file, a form occurs twice, or this version does not have
+            one of the statements or forms. OSError: the file cannot be read.
     """
     try:
         run: VerdictFile = read_as(VerdictFile, json.loads(path.read_text(encoding="utf-8")), "")

@@ -1,8 +1,11 @@
-"""Studies: each answers a question of a theorem or a figure of the papers by a grid of cells.
+"""Studies, each of which answers a question about a theorem or a figure of the papers.
 
-A study is a module with a STUDY: a module of `questions` with the study's name (`width_scaling.py` has
-"width-scaling"), a module that an installed package announces under that name as `ntkfl.studies`, or a user's file.
-Importing the package imports no study.
+A study measures the same quantities for all combinations of some values, such as widths and seeds. The values of one
+kind are an axis, all combinations are the grid, and the measurement at one combination is a cell.
+
+A study is a module with a STUDY. The module may be in the package `questions`, where `width_scaling.py` has the study
+"width-scaling". It may be one that an installed package announces as an entry point of the group `ntkfl.studies`, under
+the study's name. Or it is a user's file. Importing this package imports no study.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ if TYPE_CHECKING:
     from experiments.studies import answers as answers
     from experiments.studies.study import Axis as Axis, Quantity as Quantity, Study as Study, seeds as seeds
 
-__getattr__ = lazy_names(__name__, __file__)[0]  # dir() has the functions below, which the reference names
+# there is no __dir__, so dir() has the functions below, which the reference names
+__getattr__ = lazy_names(__name__, __file__)[0]
 
 HERE = Path(__file__).parent / "questions"
 SUFFIX = ".py"
@@ -30,12 +34,15 @@ GROUP = "ntkfl.studies"
 
 @cache
 def names() -> tuple[str, ...]:
-    """The names of the studies, from the package's files and the announcements."""
+    """The names of all studies, those of this package and those that installed packages announce."""
     return (*_own(), *_announced())
 
 
 def catalogue() -> dict[str, Study]:
-    """The studies by name; a package's study that cannot be used is left out, with a warning."""
+    """The studies by name.
+
+    A study of an installed package that cannot be used is left out, with a warning.
+    """
     from ntkfl.extensions import ExtensionError
 
     studies: dict[str, Study] = {}
@@ -48,7 +55,7 @@ def catalogue() -> dict[str, Study]:
 
 
 def module_file(spec: str) -> Path:
-    """The file of a study, given by its name, or by its path for a user's study.
+    """The file of a study, which is given by its name, or by its path if it is a user's study.
 
     Args:
         spec: name of a study, or path of a file of yours.
@@ -68,7 +75,7 @@ def find(spec: str) -> Study:
 
     Raises:
         ValueError: no study has this name, its module has no STUDY, or the STUDY has another name than its module.
-        ExtensionError: a ValueError; the user's file, or a module that a package announces, fails.
+        ExtensionError: a kind of ValueError: the user's file, or a module that a package announces, raises an error.
     """
     from experiments.studies.study import Study
     from ntkfl.extensions import ExtensionError
@@ -102,7 +109,7 @@ def _module(spec: str) -> ModuleType:
 
 
 def modules_of_studies() -> list[Path]:
-    """The files of `questions`."""
+    """The files of the studies in `questions`."""
     return sorted(HERE.glob(f"[!_]*{SUFFIX}"))
 
 

@@ -1,4 +1,4 @@
-"""From the cells of a study to its answers, by the rules of verdicts; missing cells do not count."""
+"""Functions that make a study's answers from its cells, by the same rules as verdicts; missing cells do not count."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,12 +17,14 @@ from verification.judging.tally import Tally
 
 FEWEST_CELLS, FEWEST_SIZES, FEWEST_COMPARED = 20, 4, 5
 INFINITE = "a cell is infinite"
-Side: TypeAlias = "Numbers | np.ndarray | float"  # a side of a comparison: a number for each cell
-SURE = 1 - 1e-6  # level at which a mean or a share violates, since one true claim in a hundred leaves its 99% interval
+Side: TypeAlias = "Numbers | np.ndarray | float"  # one side of a comparison, with a number for each cell
+# A mean or a share violates a claim only at this level. For one true claim in a hundred, theory is outside the 99%
+# interval.
+SURE = 1 - 1e-6
 
 
 def along(values: Numbers, name: str) -> list[np.ndarray]:
-    """For each place on an axis the finite values of all cells, (cells,), as charts show them.
+    """For each value of an axis, the finite numbers of all cells there, (cells,), as charts show them.
 
     Args:
         values: values of all cells.
@@ -32,7 +34,7 @@ def along(values: Numbers, name: str) -> list[np.ndarray]:
 
 
 def samples(values: Numbers, name: str) -> list[np.ndarray]:
-    """For each place on an axis the values of all cells, (cells,), infinite ones included.
+    """For each value of an axis, the numbers of all cells there, (cells,), infinite ones included.
 
     Args:
         values: values of all cells.
@@ -43,7 +45,9 @@ def samples(values: Numbers, name: str) -> list[np.ndarray]:
 
 
 def errors(cells: Cells, name: str) -> Numbers:
-    """The errors of a quantity that is an `Estimate`, in the shape of its values; NaN where no cell has an error.
+    """The errors of a quantity that is an `Estimate`, in the shape of its values.
+
+    A missing error is NaN; without any errors all are NaN.
 
     Args:
         cells: cells at all points, NaN where one is missing.
@@ -64,14 +68,16 @@ def exponent(
     biased: bool = True,
     note: str = "",
 ) -> Answer:
-    """A power of the size: the slope over the sizes that have cells, with `samples` of each, against theory.
+    """The answer about a power of some size, such as the width, compared with theory.
+
+    The power is the log-log slope of the numbers in `samples` against the sizes. Sizes without cells do not count.
 
     Args:
         claim: the claim in words.
         source: the source of the theory.
         theory: the power.
         sizes: (k,).
-        samples: the cells' numbers at each size.
+        samples: the numbers of the cells at each size.
         axes: names of the axes that determine the sizes; default (): every cell has its own size.
         biased: whether the interval admits finite-width bias.
         note: a text beside the answer; default none.
@@ -101,7 +107,7 @@ def power_law(
     biased: bool = True,
     note: str = "",
 ) -> Answer:
-    """A power of a numerical axis, from a number for each cell, against theory.
+    """The answer about a power of a numerical axis, from a number for each cell, compared with theory.
 
     Args:
         claim: the claim in words.
@@ -117,7 +123,9 @@ def power_law(
 
 
 def on_ladder(claim: str, source: str, theory: float, ladder: Rungs, measure: Callable[[], Estimate]) -> Answer:
-    """A power of the width that a statement measures on a ladder, if the ladder has enough networks.
+    """The answer about a power of the width that a statement measures, if there are enough networks.
+
+    A ladder is a set of networks of increasing widths.
 
     Args:
         claim: the claim in words.
@@ -138,9 +146,11 @@ def on_ladder(claim: str, source: str, theory: float, ladder: Rungs, measure: Ca
 def measured_exponent(
     claim: str, source: str, theory: float, measure: Callable[[], Estimate], note: str = ""
 ) -> Answer:
-    """The power that `measure` gives, against theory; `measure` may find it lost in the noise.
+    """The answer about a power that `measure` returns, compared with theory.
 
-    It is violated only where the ladder refutes it, as `Slope.refutes` says.
+    The answer is unresolved if `measure` raises `NoSlope`, since then the power is lost in the noise.
+
+    The claim is violated only if the measured slope refutes it in the sense of `Slope.refutes`.
 
     Args:
         claim: the claim in words.
@@ -156,15 +166,16 @@ def measured_exponent(
     answer = _unless_admitted(interval(claim, source, theory, estimate, note), theory)
     if answer.outcome is not Outcome.UNRESOLVED or float(estimate.error) <= COARSE:
         return answer
-    factor = np.ceil((float(estimate.error) / COARSE) ** 2)  # the half-width falls with the root of the seeds' number
+    # the half-width falls as the inverse root of the number of seeds
+    factor = np.ceil((float(estimate.error) / COARSE) ** 2)
     return replace(answer, note=joined(answer.note, f"about {factor:.0f} times the seeds, or more sizes, would tell"))
 
 
 def at_most(claim: str, source: str, measured: Estimate, bound: float, note: str = "") -> Answer:
-    """A number that theory only bounds, against this bound.
+    """The answer about a number for which theory has only an upper bound.
 
-    The claim holds if the number's interval is below the bound, and is violated if the interval is above the bound. A
-    power is violated only if the ladder refutes the bound too.
+    The claim holds if the interval of the number is below the bound, and is violated if the interval is above the
+    bound. If the number is a power, the claim is violated only if `Slope.refutes` also says so.
 
     Args:
         claim: the claim in words.
@@ -178,7 +189,7 @@ def at_most(claim: str, source: str, measured: Estimate, bound: float, note: str
 
 
 def _unless_admitted(answer: Answer, theory: float) -> Answer:
-    """The answer, unresolved where noise and a second term could explain a violated power."""
+    """The answer, changed to unresolved if noise and a second term of the power law could explain the violation."""
     fit = answer.measured
     if answer.outcome is not Outcome.VIOLATED or not isinstance(fit, Slope) or fit.refutes(theory):
         return answer
@@ -188,7 +199,7 @@ def _unless_admitted(answer: Answer, theory: float) -> Answer:
 
 
 def half_width(values: np.ndarray, level: float) -> float:
-    """Half the width of Student's interval of a mean, from two values or more.
+    """Half the width of Student's interval of a mean.
 
     Args:
         values: a value for each seed, two or more.
@@ -198,12 +209,15 @@ def half_width(values: np.ndarray, level: float) -> float:
 
 
 def interval(claim: str, source: str, theory: float, measured: Estimate, note: str = "") -> Answer:
-    """A number of order one against theory: the claim holds if theory is in the interval, and is violated outside.
+    """The answer about a number of order one, compared with theory.
+
+    The claim holds if theory is in the interval of the measured number, and is violated if it is outside. An interval
+    that is too wide leaves the claim unresolved.
 
     Args:
         claim: the claim in words.
         source: the source of the theory.
-        theory: the number.
+        theory: the number by theory.
         measured: the measured number with its interval.
         note: a text beside the answer; default none.
     """
@@ -214,16 +228,16 @@ def interval(claim: str, source: str, theory: float, measured: Estimate, note: s
 
 
 def sampled(claim: str, source: str, theory: float, interval_at: Callable[[float], Estimate], note: str = "") -> Answer:
-    """A mean or a share against theory, by intervals.
+    """The answer about a mean or a share, compared with theory by intervals at two levels.
 
-    The claim holds if theory is within the 99% interval of the measured number, and is violated if theory is outside
-    the number's interval at level `SURE`.
+    The claim holds if theory is in the 99% interval of the measured number, and is violated if theory is outside the
+    number's interval at the level `SURE`.
 
     Args:
         claim: the claim in words.
         source: the source of the theory.
         theory: the number by theory.
-        interval_at: level -> the measured number, with its interval.
+        interval_at: from a level, the measured number with its interval at that level.
         note: a text beside the answer; default none.
     """
     answer = interval(claim, source, theory, interval_at(LEVEL), note)
@@ -245,19 +259,21 @@ def upper(
     note: str = "",
     failure: float | None = None,
 ) -> Answer:
-    """left <= right in every cell that has both; measured is left/right of the worst cell, violated cells first.
+    """The answer about left <= right, for every cell that has both sides.
 
-    If the claim holds while some cells are unresolved, `measured` is the ratio of the worst resolved cell.
+    The measured number is left/right of the worst cell, where violated cells come first.
+
+    If the claim holds although some cells are unresolved, it is the ratio of the worst resolved cell.
 
     Args:
         claim: the claim in words.
         source: the source of the theory.
         left: the left side, a number for each cell, or NaN.
-        right: the right side, likewise.
+        right: the right side, a number for each cell, or NaN.
         left_error: error of each left side, default 0.
         right_error: error of each right side, default 0.
         note: a text beside the answer; default none.
-        failure: the probability with which theory lets a single cell fail; None: never.
+        failure: the probability with which a single cell may fail according to theory; None: no cell may fail.
     """
     arrays = np.broadcast_arrays(left, right, _known(left_error, left), _known(right_error, right))
     there = ~np.isnan(arrays[0]) & ~np.isnan(arrays[1])
@@ -283,12 +299,12 @@ def upper(
 
 
 def _known(error: Side, value: Side) -> np.ndarray:
-    """Errors as verdicts use them: a missing error of a value is infinite, and an infinite value has no error."""
+    """The errors as verdicts use them: a missing error becomes infinite, and that of an infinite value becomes 0."""
     return np.where(np.isinf(value), 0.0, np.where(np.isnan(error), np.inf, error))
 
 
 def _ratio(worst: Comparison, method: str) -> Estimate:
-    """left/right of a cell, as in `verification.compare`; unknown if the right side may be 0."""
+    """left/right of a cell as in `verification.compare`, with an infinite error if the right side may be 0."""
     left, right = worst.left, worst.right
     low, high, ratio = float(left.value), float(right.value), 1.0
     if low != high:
@@ -300,7 +316,9 @@ def _ratio(worst: Comparison, method: str) -> Estimate:
 
 
 def equal(claim: str, source: str, difference: Side, error: Side, scale: float, note: str = "") -> Answer:
-    """An identity: every difference, relative to the scale, encloses 0 with its error; the largest is reported.
+    """The answer about an identity.
+
+    It holds if every difference is 0 to within its error. The largest difference is reported, relative to `scale`.
 
     Args:
         claim: the claim in words.
@@ -325,20 +343,20 @@ def equal(claim: str, source: str, difference: Side, error: Side, scale: float, 
 
 
 def untested(claim: str, source: str, theory: float | None, note: str, settled_by: tuple[str, ...] = (SEED,)) -> Answer:
-    """A claim that the present cells do not suffice to test.
+    """The answer about a claim for which there are not enough cells.
 
     Args:
         claim: the claim in words.
         source: the source of the theory.
         theory: its number, if it has one.
         note: what is missing.
-        settled_by: names of the axes on which further values would test the claim; default the seeds'.
+        settled_by: names of the axes on which further values would test the claim; default the axis of the seeds.
     """
     return Answer(claim, source, theory, None, Outcome.UNTESTED, note, settled_by=settled_by)
 
 
 def infinite(claim: str, source: str, theory: float | None, note: str = "") -> Answer:
-    """A claim about cells with an infinite value: it stays unresolved, whatever cells are added.
+    """The answer about a claim for which a cell is infinite; it stays unresolved, whatever cells are added.
 
     Args:
         claim: the claim in words.
@@ -350,7 +368,7 @@ def infinite(claim: str, source: str, theory: float | None, note: str = "") -> A
 
 
 def joined(*parts: str) -> str:
-    """The notes as one text, without the empty ones.
+    """The notes joined to one text, without empty notes.
 
     Args:
         parts: notes.

@@ -1,4 +1,4 @@
-"""A chart as data, with a table of its numbers that can be saved, tested and read aloud."""
+"""A chart as data, and the table of its numbers, which can be saved, tested and read aloud."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ COLUMNS = ("panel", "series", "role", "x", "y", "lower", "upper", "value")
 
 @dataclass(frozen=True)
 class Label:
-    """The quantity of an axis, and its unit ("1" for a pure number).
+    """What an axis shows, and the unit ("1" for a pure number).
 
-    `names` has the names of the places 0, 1, 2, ... on an axis without numbers.
+    On an axis without numbers, `names` are the names of its places 0, 1, 2 and so on.
     """
 
     says: str
@@ -25,12 +25,15 @@ class Label:
 
 @dataclass(frozen=True)
 class Series:
-    """Points that belong together; `lower` and `upper` are the ends of their intervals, if they have intervals.
+    """Points that belong together.
 
-    For a theory, `of` names the measured series beside it; both are drawn in the same colour.
+    `lower` and `upper` are the ends of the points' intervals, if they have intervals.
+
+    If the series is theory's, `of` names the measured series that it is compared with. Both are drawn in the same
+    colour.
 
     Raises:
-        ValueError: columns of different lengths, or only one end of the intervals.
+        ValueError: the columns have different lengths, or only one end of the intervals is given.
     """
 
     name: str
@@ -51,7 +54,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """A pair of axes with its series; `sideways`: x runs down the page and y across it."""
+    """A pair of axes with its series.
+
+    If `sideways` is true, x runs down the page and y across it.
+    """
 
     title: str
     x: Label
@@ -62,7 +68,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Values over two axes, `values[i][j]` at (x[j], y[i]), with curves drawn over them."""
+    """Values over two axes as colours, with `values[i][j]` at (x[j], y[i]), and the curves `over` drawn on top."""
 
     title: str
     x: Label
@@ -76,7 +82,11 @@ class Heatmap:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure: the `name` of its files, its `caption`, with n and seeds, and its `alt` text."""
+    """A figure of several panels.
+
+    `name` is the name of its files, and `alt` describes it for readers who do not see it. The `caption` says n and the
+    number of seeds.
+    """
 
     name: str
     caption: str
@@ -85,7 +95,9 @@ class Chart:
 
 
 def table(chart: Chart) -> list[Row]:
-    """The drawn numbers, a row for each point, in the order of COLUMNS; `value` is the colour of a heatmap's cell.
+    """The drawn numbers, in a row for each point with the columns COLUMNS.
+
+    The column "value" has the number that a colour of a heatmap shows.
 
     Args:
         chart: the chart to draw.

@@ -1,4 +1,7 @@
-"""The charts of a study without charts of its own: quantities along an axis, and measured numbers beside theory's."""
+"""The charts of a study that defines no charts.
+
+One shows the quantities along an axis, another the measured numbers beside those of theory.
+"""
 
 from collections.abc import Sequence
 from itertools import product
@@ -9,17 +12,17 @@ from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.series import STUDENT_BARS, mean, measured_numbers, numbers_panel, points
 from experiments.studies.study import SEED, Axis, Cells, Quantity, Study
 
-MOST = 6  # most series of a panel
-DECADE = 10.0  # ratio of the largest to the least; a larger span is drawn on a log axis
+MOST = 6  # the largest number of series in a panel
+DECADE = 10.0  # numbers whose largest is more than this multiple of the smallest are drawn on a logarithmic axis
 
 
 def charts_of(study: Study, cells: Cells) -> tuple[Chart, ...]:
-    """The study's own charts, or the default charts."""
+    """The charts that the study defines, or else the default charts."""
     return default_charts(study, cells) if study.charts is None else tuple(study.charts(cells))
 
 
 def default_charts(study: Study, cells: Cells) -> tuple[Chart, ...]:
-    """A figure of the quantities, with a panel for each, and a figure of the answers with a number beside theory's."""
+    """A figure with a panel for each quantity, and a figure of the answers that have a measured number and theory's."""
     seeds = f"{cells.sizes[SEED]} seeds; {STUDENT_BARS}" if SEED in cells.sizes else "each point is one run"
     panels = tuple(_panel(study, quantity, cells) for quantity in study.quantities)
     shown = ", ".join(quantity.name for quantity in study.quantities)
@@ -40,7 +43,11 @@ def default_charts(study: Study, cells: Cells) -> tuple[Chart, ...]:
 
 
 def _panel(study: Study, quantity: Quantity, cells: Cells) -> Panel:
-    """The quantity along its own axis or the grid's longest numerical axis, a series for each value of other axes."""
+    """The panel of a quantity.
+
+    It is drawn along its own inner axis, or else along the longest numerical axis of the grid, with a series for each
+    combination of values of the other axes.
+    """
     inner = [axis for axis in study.inner if axis.name in quantity.along]
     grid = [axis for axis in study.axes if axis.name != SEED]
     along = max(

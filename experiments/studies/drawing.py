@@ -1,4 +1,7 @@
-"""Charts drawn at publication size and saved with their tables, the same bytes every time."""
+"""Charts drawn at the size of publications, and saved with their tables.
+
+Drawing the same chart again gives the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +24,27 @@ if TYPE_CHECKING:
     from matplotlib.container import Container
     from matplotlib.figure import Figure
 
-SINGLE, DOUBLE = 3.5, 7.0  # inches: one and two columns of a journal
-HEIGHT, LEGEND_LINE, PLACE = 2.3, 0.16, 0.2  # inches: heights of a panel, of a legend's line, of a named place
+SINGLE, DOUBLE = 3.5, 7.0  # in inches, the widths of one and of two columns of a journal
+# in inches, the heights of a panel, of a line of a legend, and of a named place on an axis
+HEIGHT, LEGEND_LINE, PLACE = 2.3, 0.16, 0.2
 DPI = 150
-# by format, the metadata of how a picture was made; without them, it has the same bytes every time
+# By format, the metadata that say when and how a picture was made. They are left out, so that a picture has the same
+# bytes every time.
 UNTOLD = {"png": ("Software",), "svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}
-LETTER, TITLE_LINE = 0.062, 0.14  # inches: a letter, a further line of a title
-MARGIN, NAME = 0.6, 4.0  # inches: margin beside titles and legend entries, most for the name of a place
-WITHIN = 300.0  # largest ratio of the ends of a log axis whose ticks are numbers, not powers of ten
-FEW, MANY = 6, 12  # most named places on a log axis; with more, its ticks are powers of ten
-COLORS = ("#0072B2", "#E69F00", "#8B3A8B", "#009E73", "#222222", "#D55E00", "#56B4E9")  # safe for the colour-blind
+LETTER, TITLE_LINE = 0.062, 0.14  # in inches, the width of a letter and the height of a further line of a title
+# in inches, the margin beside titles and legends, and the largest width of the name of a place on an axis
+MARGIN, NAME = 0.6, 4.0
+WITHIN = 300.0  # a logarithmic axis whose ends have at most this ratio has numbers as ticks, not powers of ten
+# a logarithmic axis has ticks at about FEW of its points, or at powers of ten if there are more than MANY points
+FEW, MANY = 6, 12
+# these colours can be told apart by colour-blind readers
+COLORS = ("#0072B2", "#E69F00", "#8B3A8B", "#009E73", "#222222", "#D55E00", "#56B4E9")
 MARKERS = "osD^vPX"
-OVER = ("#F5F5F5", "#FF6F59", "#7FFFD4")  # visible on both ends of a heatmap, in light and dark schemes
+# these colours are visible on all colours of a heatmap, on light and on dark pages
+OVER = ("#F5F5F5", "#FF6F59", "#7FFFD4")
 DASHES = {"theory": "--", "bound": ":"}
 LINES = {"measured": "points", "theory": "dashed", "bound": "dotted"}
-STYLE: dict[Any, Any] = {  # Any: matplotlib types its keys as a list of names
+STYLE: dict[Any, Any] = {  # Any, because matplotlib types the keys as a list of names
     "font.size": 8,
     "axes.titlesize": 8,
     "legend.fontsize": 7,
@@ -49,7 +58,7 @@ STYLE: dict[Any, Any] = {  # Any: matplotlib types its keys as a list of names
 
 
 def save(chart: Chart, folder: Path) -> tuple[Path, ...]:
-    """Write the chart as .png (150 dpi) and .svg, and its table as .csv; returns the paths.
+    """Write the chart as .png (150 dpi) and .svg and its table as .csv, and return the paths.
 
     Args:
         chart: the chart to draw.
@@ -71,11 +80,11 @@ def save(chart: Chart, folder: Path) -> tuple[Path, ...]:
 
 
 def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:
-    """The figure as a .png, .svg or .pdf file; the same bytes every time.
+    """The bytes of the figure as a .png, .svg or .pdf file, which are the same every time.
 
     Args:
-        figure: to be written.
-        suffix: png, svg or pdf.
+        figure: the figure to write.
+        suffix: the format, which is png, svg or pdf.
         name: the prefix of the ids of the SVG.
     """
     import matplotlib
@@ -88,9 +97,11 @@ def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:
 
 
 def draw(chart: Chart) -> Figure:
-    """The chart as a figure of one column, or of two columns if it has several panels or names along an axis.
+    """The chart as a figure.
 
-    A panel's legend is below the panel, and hides nothing.
+    It is as wide as one column of a journal, or as two columns if it has several panels or names along an axis.
+
+    The legend of a panel is below the panel, where it hides nothing.
 
     Args:
         chart: the chart to draw.
@@ -121,11 +132,11 @@ def draw(chart: Chart) -> Figure:
 
 
 def shown(text: str, across: float = DOUBLE) -> str:
-    """A text with Greek letters, indices and powers, on lines that fit `across` inches.
+    """A text with Greek letters, indices and powers, broken into lines of at most `across` inches.
 
     Args:
-        text: such as "y_inf(t) ~ m^(-1/2)".
-        across: inches; default 7.
+        text: plain text, such as "y_inf(t) ~ m^(-1/2)".
+        across: the width in inches; default 7.
     """
     lines = textwrap.wrap(prose(text), int(across / LETTER), break_long_words=False)
     return "\n".join(map(mathtext, lines))
@@ -137,7 +148,7 @@ def _height(panel: Panel | Heatmap, across: float) -> float:
 
 
 def _entries(panel: Panel | Heatmap, across: float) -> dict[str, str]:
-    """The words of the legend for each series; a theory is named beside its measured series."""
+    """The words of the legend for each series; a series of theory is named beside its measured series."""
     series = panel.over if isinstance(panel, Heatmap) else panel.series
     theories: dict[str, str] = {}
     for line in series:
@@ -155,7 +166,7 @@ def _draw_panel(axes: Axes, below: Axes, panel: Panel, across: float) -> None:
         if series.of:
             style = styles[series.of]
         else:
-            turn, place = divmod(len(styles), len(COLORS))  # the eighth series has the first colour
+            turn, place = divmod(len(styles), len(COLORS))  # the colours repeat from the eighth series on
             style = styles[series.name] = COLORS[place], MARKERS[(place + turn) % len(MARKERS)]
         handle = _draw_series(axes, series, *style, panel)
         if not series.of:
@@ -167,7 +178,7 @@ def _draw_panel(axes: Axes, below: Axes, panel: Panel, across: float) -> None:
 
 def _draw_series(axes: Axes, series: Series, color: str, marker: str, panel: Panel) -> Artist | Container:
     x, y = (
-        np.where(label.log & (at <= 0), np.nan, at)  # a value without a logarithm has no place on the axis
+        np.where(label.log & (at <= 0), np.nan, at)  # a value that has no logarithm has no place on the axis
         for label, at in ((panel.x, np.asarray(series.x, float)), (panel.y, np.asarray(series.y, float)))
     )
     sideways = panel.sideways
@@ -213,7 +224,7 @@ def _draw_heatmap(figure: Figure, axes: Axes, below: Axes, panel: Heatmap, acros
 
 
 def _edges(centres: Sequence[float], log: bool) -> np.ndarray:
-    """The edges of cells around these values."""
+    """The edges of the intervals that surround these values."""
     at = np.log(centres) if log else np.asarray(centres, float)
     steps = np.diff(at) if len(at) > 1 else np.array([1.0])
     ends = np.concatenate([[at[0] - steps[0] / 2], at[:-1] + np.diff(at) / 2, [at[-1] + steps[-1] / 2]])
@@ -221,7 +232,10 @@ def _edges(centres: Sequence[float], log: bool) -> np.ndarray:
 
 
 def _scale(axes: Axes, x: Label, y: Label, sideways: bool, places: Sequence[float] = ()) -> None:
-    """`places` are the abscissas of the points; a few of them are the ticks of a log axis."""
+    """Set scale, ticks and name of both axes.
+
+    `places` are the abscissas of the points, a few of which become the ticks of a logarithmic axis.
+    """
     from matplotlib.ticker import FormatStrFormatter, LogLocator
 
     across, down = (y, x) if sideways else (x, y)

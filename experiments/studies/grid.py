@@ -1,4 +1,4 @@
-"""The grid of a study: the values chosen on every axis, and its cells."""
+"""The grid of a study: the values that are chosen on every axis, and the cells for all their combinations."""
 
 import itertools
 import math
@@ -14,7 +14,7 @@ from ntkfl.messages import did_you_mean
 
 @dataclass(frozen=True)
 class Grid:
-    """The cells of a study on these axes.
+    """The cells of a study for all combinations of these values.
 
     Args:
         spec: the study's name, or the path of a user's file.
@@ -26,22 +26,22 @@ class Grid:
 
     @property
     def study(self) -> Study:
-        """The study itself."""
+        """The study."""
         return find(self.spec)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of values on each axis."""
+        """The number of values on each axis."""
         return tuple(len(axis.values) for axis in self.axes)
 
     def with_seeds(self, count: int) -> "Grid":
-        """The grid with this number of seeds, from the study's first seed on.
+        """The grid with so many seeds, beginning with the study's first seed.
 
         Args:
             count: number of seeds, at least 1.
 
         Raises:
-            ValueError: the study draws nothing by seeds.
+            ValueError: the study has no seeds.
         """
         *others, last = self.axes
         if last.name != SEED:
@@ -52,7 +52,7 @@ class Grid:
         return replace(self, axes=(*others, replace(last, values=tuple(range(first, first + count)))))
 
     def cells(self) -> Iterator[Cell]:
-        """Every cell, the last axis fastest."""
+        """Every cell; the value of the last axis changes fastest."""
         version, names = version_of(self.spec), [axis.name for axis in self.axes]
         for values in itertools.product(*(axis.values for axis in self.axes)):
             yield Cell(self.study.name, dict(zip(names, values, strict=True)), version)
@@ -63,11 +63,12 @@ def chosen_grid(spec: str, replaced: Mapping[str, str] | None = None) -> Grid:
 
     Args:
         spec: name of a study, or path of a file of yours.
-        replaced: values by option, without its dashes, as text with commas between; for seeds their number.
+        replaced: by name of an option, without dashes, its values as text with commas between them; for seeds, their
+            number.
 
     Raises:
-        ValueError: an unknown study or option (the message has the nearest), values of another type than the defaults,
-            no value, or the same value twice.
+        ValueError: the study or an option is unknown (the message has the nearest name), values have another type than
+            the defaults, there is no value, or a value occurs twice.
     """
     study = find(spec)
     flags = {axis.flag.replace("_", "-"): axis for axis in study.axes}

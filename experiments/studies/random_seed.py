@@ -1,10 +1,13 @@
-"""The seed of one cell's random numbers: no two cells of a study share any."""
+"""Seeds for the random numbers of cells, such that no two cells of a study share random numbers."""
 
 import numpy as np
 
 
 def own_seed(*parts: int | float | str, bits: int = 63) -> int:
-    """A seed of `bits` bits (63, or numpy's 32) from these values of the point, the seed first."""
+    """A seed of `bits` bits, computed from these values of the cell's point, of which the first is the study's seed.
+
+    `bits` is 63, or 32 as numpy needs.
+    """
     entropy: list[int] = []
     for part in parts:
         if isinstance(part, float):

@@ -1,4 +1,4 @@
-"""All cells of a grid as one labelled Dataset, and its NetCDF file."""
+"""All cells of a grid as one labelled xarray Dataset, and the NetCDF file of this Dataset."""
 
 import json
 import math
@@ -19,10 +19,11 @@ ENGINE: Final = "h5netcdf"
 
 
 def gathered(grid: Grid, store: CellStore) -> xarray.Dataset:
-    """The stored cells, with the study's axes as dimensions; NaN where a cell is missing.
+    """The stored cells as a Dataset with the study's axes as dimensions, and NaN for missing cells.
 
-    Variables and axes have a description in `long_name` and a unit in `units`. The attributes of the Dataset have the
-    study and its folder, the code's version, the numbers of cells and of missing cells, and the provenance (JSON).
+    Variables and axes have a description in `long_name` and a unit in `units`. The attributes of the Dataset name the
+    study, its folder and the version of the code. They also have the numbers of cells and of missing cells, and the
+    provenance as JSON.
 
     Args:
         grid: the study and its cells.
@@ -59,7 +60,7 @@ def gathered(grid: Grid, store: CellStore) -> xarray.Dataset:
 
 
 def write(results: xarray.Dataset, path: Path) -> None:
-    """Write the NetCDF file, as a whole or not at all.
+    """Write the NetCDF file of the results, as a whole or not at all.
 
     Args:
         results: results of a study, from `gathered`.
@@ -72,7 +73,7 @@ def write(results: xarray.Dataset, path: Path) -> None:
 
 
 def read(path: Path) -> xarray.Dataset:
-    """The Dataset in a file, all of it in memory.
+    """The Dataset in a file, read into memory completely.
 
     Args:
         path: the file.
@@ -85,13 +86,13 @@ def read(path: Path) -> xarray.Dataset:
 
 
 def grid_of(results: xarray.Dataset) -> Grid:
-    """The grid of these cells; the folder may have another grid by now.
+    """The grid of these results, which may differ from the grid that the folder has now.
 
     Args:
         results: results of a study, from `gathered`.
 
     Raises:
-        ValueError: the results are not a study's, or their study has other axes now.
+        ValueError: the results are not those of a study, or the study has other axes now.
     """
     if not isinstance(results.attrs.get("spec"), str):
         raise ValueError("these are no study's results, or of an earlier version: run it again")
@@ -108,7 +109,7 @@ def grid_of(results: xarray.Dataset) -> Grid:
 
 
 def _require_whole(results: xarray.Dataset, study: Study) -> None:
-    """Refuse results that were edited to a part of their cells, or that lack what `gathered` gives."""
+    """Raise an error if results lack some of their cells, or something else that `gathered` writes."""
     lost = [quantity.name for quantity in study.quantities if quantity.name not in results]
     lost += [name for name in ("version", "cells", "missing", "provenance") if name not in results.attrs]
     if lost:

@@ -1,4 +1,7 @@
-"""Run a study: workers of any kind measure the missing cells until none is left."""
+"""Run a study: workers measure the missing cells until none is left.
+
+The workers are this process, other processes, or those of a Dask cluster.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,14 +17,17 @@ from experiments.studies.study import SEED, Point
 from ntkfl.memory import require
 from verification.cores import cores
 
-SECONDS_TO_START = 3.0  # seconds to start a worker process, which imports the laboratory
-SECONDS_BETWEEN_LOOKS = 0.5  # between two checks of the cells on which another process works
+SECONDS_TO_START = 3.0  # seconds that a worker process takes to start, since it imports the project
+SECONDS_BETWEEN_LOOKS = 0.5  # seconds between two checks whether the cells of another process are measured
 Report = Callable[[Cell, Status], None]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells by their state; `damaged` says which files are damaged, and how."""
+    """The cells of a grid by their state.
+
+    `damaged` says which files of cells are damaged, and how.
+    """
 
     todo: tuple[Cell, ...]
     kept: tuple[Cell, ...]
@@ -30,12 +36,15 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """Number of cells of the grid."""
+        """The number of cells of the grid."""
         return len(self.todo) + len(self.kept)
 
 
 def planned(grid: Grid, store: CellStore | None) -> Plan:
-    """Look at every cell's file; the cells to do are ordered by length, longest first, so that no worker idles.
+    """Look at the file of every cell, and return which cells are done and which are to be measured.
+
+    The cells to measure are ordered by the time that they take, with the longest first, so that no worker idles at the
+    end.
 
     Args:
         grid: the study and its cells.
@@ -58,15 +67,15 @@ def planned(grid: Grid, store: CellStore | None) -> Plan:
 
 
 def require_memory(grid: Grid, todo: Sequence[Cell], processes: int | None) -> None:
-    """Refuse a run whose largest cells, by the study's own estimates, do not fit into this machine's memory.
+    """Raise an error if the largest cells, by the study's own estimates, do not fit into this machine's memory.
 
     Args:
         grid: the study and its cells.
         todo: the missing cells.
-        processes: number of worker processes; default: the cores.
+        processes: number of worker processes; default: the number of cores.
 
     Raises:
-        TooLittleMemory: the message gives the sizes, or the number of processes, that would fit.
+        TooLittleMemory: the message says which sizes, or which number of processes, would fit.
     """
     if not todo:
         return
@@ -91,19 +100,22 @@ def run(
     cluster: Cluster | None = None,
     report: Report = lambda cell, status: None,
 ) -> None:
-    """Measure and store cells, and wait for cells that another process measures. A failure is stored as such.
+    """Measure and store cells, and wait for cells that another process measures.
+
+    If measuring a cell fails, the failure is stored.
 
     Args:
         grid: the study and its cells.
         store: the folder of the cells.
         todo: the missing cells.
-        processes: number of processes on this machine; None: as many as cores, or only this process if starting others
-            takes longer.
-        cluster: a cluster that measures instead; default this machine.
+        processes: number of processes on this machine; None: as many as there are cores, or only this process if
+            starting others takes longer than the cells.
+        cluster: a cluster that measures the cells; default: this machine measures them.
         report: a function that is called with each cell and its result; default: none.
 
     Raises:
-        RunStopped: the disk is full, a worker has other code, or the scheduler is lost. Stored cells stay.
+        RunStopped: the disk is full, a worker has another version of the code, or the connection to the scheduler is
+            lost. Stored cells are kept.
     """
     left = list(todo)
     try:

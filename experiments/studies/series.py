@@ -1,4 +1,7 @@
-"""Series of a chart from the cells of a study: the cells' value at each place of an axis, with its interval."""
+"""Series of charts from the cells of a study.
+
+A series has a number for each value of an axis, such as a mean over cells, with its interval.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ from experiments.studies.study import Cells, Numbers
 from ntkfl.estimate import Estimate
 
 BARS, STUDENT_BARS = (f"bars: {LEVEL:.0%} {kind} intervals over seeds" for kind in ("bootstrap", "Student"))
-IN_PANEL = 6  # most series of a panel
+IN_PANEL = 6  # the largest number of series in a panel
 WIDTHS = Label("width m", "neurons", log=True)
-Columns = tuple[list[float], list[float], list[float]]  # values, lower ends and upper ends of intervals
+Columns = tuple[list[float], list[float], list[float]]  # values, and the lower and the upper ends of their intervals
 Over = Callable[[Sequence[np.ndarray]], Columns]
 
 
 def root_mean_square(samples: Sequence[np.ndarray]) -> Columns:
-    """RMS of the cells of each place, and the ends of its bootstrap interval; NaN where there is no cell."""
+    """The root mean square of each sample, and the ends of its bootstrap interval; NaN for an empty sample."""
     return _columns(_resampled, samples)
 
 
@@ -32,7 +35,10 @@ def _resampled(sample: np.ndarray) -> tuple[float, float, float]:
 
 
 def mean(samples: Sequence[np.ndarray]) -> Columns:
-    """Mean of the cells of each place, and the ends of Student's interval; a single cell's interval has no width."""
+    """The mean of each sample, and the ends of Student's interval.
+
+    The interval of a single number has no width.
+    """
     return _columns(_student, samples)
 
 
@@ -49,14 +55,14 @@ def _columns(of: Callable[[np.ndarray], tuple[float, float, float]], samples: Se
 
 
 def points(name: str, values: Numbers, axis: str, over: Over = root_mean_square) -> Series:
-    """Measured points along an axis, with their intervals."""
+    """Points of a measured quantity along an axis, with their intervals."""
     return Series(name, "measured", places(values, axis), *over(along(values, axis)))
 
 
 def line(
     name: str, values: Numbers, axis: str, role: Role = "theory", *, of: str = "", over: Over = root_mean_square
 ) -> Series:
-    """A line without intervals along an axis, for theory's values."""
+    """A line along an axis without intervals, for the values of theory."""
     return Series(name, role, places(values, axis), over(along(values, axis))[0], of=of)
 
 
@@ -66,14 +72,17 @@ def places(values: Numbers | Cells, axis: str) -> list[float]:
 
 
 def power_line(power: float, x: Sequence[float], last: float, *, name: str = "", of: str = "") -> Series:
-    """A power of x, scaled to the value `last` at the last place."""
+    """A power of x, scaled such that it is `last` at the last x."""
     return Series(name or f"m^({power:g})", "theory", x, [last * (place / x[-1]) ** power for place in x], of=of)
 
 
 def width_panels(
     title: str, y: Label, values: Numbers, axis: str, members: Sequence[str], powers: Mapping[float, str]
 ) -> list[Panel]:
-    """A quantity against the width, a series for each of some places of an axis, six a panel."""
+    """Panels of a quantity against the width, with a series for each of `members`, which are values of an axis.
+
+    A panel has at most six series.
+    """
     widths, panels = places(values, "width"), []
     for some in (members[first : first + IN_PANEL] for first in range(0, len(members), IN_PANEL)):
         measured = [points(place, values.sel({axis: place}), "width") for place in some]
@@ -84,7 +93,7 @@ def width_panels(
 
 
 def measured_numbers(name: str, at: Sequence[float], estimates: Sequence[Estimate | None]) -> Series:
-    """Numbers with their intervals at these places; NaN where none was measured."""
+    """A series of numbers with their intervals at these places; NaN for a number that was not measured."""
     value, low, high = (
         [np.nan if number is None else float(getattr(number, end)) for number in estimates]
         for end in ("value", "lo", "hi")
@@ -93,5 +102,5 @@ def measured_numbers(name: str, at: Sequence[float], estimates: Sequence[Estimat
 
 
 def numbers_panel(title: str, names: Sequence[str], series: Sequence[Series], says: str = "exponent") -> Panel:
-    """Numbers with their intervals, one name in each line."""
+    """A panel of numbers with their intervals, in which each named number has a line."""
     return Panel(title, Label("", names=tuple(names)), Label(says), tuple(series), sideways=True)

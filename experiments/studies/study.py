@@ -1,4 +1,4 @@
-"""A study: a question, the grid of cells that answers it, the measurement of one cell, and the summary of all."""
+"""A study: a question, the grid of cells that answers it, the measurement of one cell, and the summary of all cells."""
 
 import math
 import re
@@ -15,31 +15,33 @@ if TYPE_CHECKING:
     import xarray
 
 Value = int | float | str
-Point = Mapping[str, Any]  # one value of every axis, of the axis's type
-Cells: TypeAlias = "xarray.Dataset"  # the cells of a whole grid: a variable a quantity, NaN where a cell is missing
-Numbers: TypeAlias = "xarray.DataArray"  # a variable of `Cells`, or an array computed from such
+Point = Mapping[str, Any]  # a value of every axis, by the axis's name
+# the cells of a whole grid, with a variable for each quantity, and NaN for missing cells
+Cells: TypeAlias = "xarray.Dataset"
+Numbers: TypeAlias = "xarray.DataArray"  # a variable of `Cells`, or an array that is computed from variables
 Measured = Mapping[str, "float | Estimate | list[float]"]
 SEED = "seed"
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One direction of a grid, or of a cell's measurement.
+    """One direction of a grid, or of the measurement of a cell.
 
     Args:
         name: name of the dimension in the results.
         values: the default values, all of one type.
         says: the meaning of the axis.
         unit: "1" for pure numbers.
-        option: the axis's name on the command line, by default its own name (`widths` for `--widths 64,128`); the
-            seeds' option takes their number.
-        least: lower limit of a number, allowed itself; None: no limit.
-        above: lower limit of a number, not allowed itself; None: no limit.
-        below: upper limit of a number, not allowed itself; None: no limit.
-        read: (a word that is not among the values) -> a value, or ValueError; None: only the values are allowed.
+        option: the name of the axis on the command line, such as `widths` for `--widths 64,128`; by default the name of
+            the axis. The option for seeds takes their number.
+        least: the smallest number that is allowed; None: no limit.
+        above: a limit that numbers must exceed; None: no limit.
+        below: a limit that numbers must stay below; None: no limit.
+        read: from a word that is not among the values, a value, or a ValueError; None: only the values are allowed.
 
     Raises:
-        ValueError: no values, one of them twice or out of bounds, or values that are not all int, all float or all str.
+        ValueError: there are no values, a value occurs twice or is not allowed, or values are not all int, all float or
+            all str.
     """
 
     name: str
@@ -73,7 +75,7 @@ class Axis:
 
     @property
     def flag(self) -> str:
-        """Its option's name, without the dashes."""
+        """The name of the axis's option, without dashes."""
         return self.option or ("seeds" if self.name == SEED else self.name.replace("_", "-"))
 
 
@@ -82,14 +84,17 @@ def seeds(count: int, says: str = "of what is drawn") -> Axis:
 
     Args:
         count: number of seeds, at least 1.
-        says: the thing that is drawn, in words; default "of what is drawn".
+        says: what the seeds are of, in words; default "of what is drawn".
     """
     return Axis(SEED, tuple(range(count)), says)
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """One thing that a cell measures; `along`: names of the study's inner axes, for an array."""
+    """One quantity that a cell measures.
+
+    If the quantity is an array, `along` has the names of its axes, which are inner axes of the study.
+    """
 
     name: str
     says: str
@@ -99,18 +104,18 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Answer:
-    """One sentence of a study's summary, compared with theory.
+    """One answer of a study: a measured result, compared with a claim of theory.
 
     Args:
         claim: the claim of theory, in one line.
         source: paper and label of the claim.
-        theory: the number by theory; None: the claim is an inequality or order.
-        measured: the number in the runs; its error is the half-width of the deciding interval.
+        theory: the number by theory; None: the claim is an inequality or about an order.
+        measured: the number in the runs; its error is the half-width of the interval that decides.
         outcome: holds, violated, unresolved or untested.
         note: a remark for the reader.
-        recorded: the known outcome; violated for a claim that is wrong as printed.
-        settled_by: while the answer is unresolved or untested, names of the axes of which further values may settle it;
-            default the seeds'.
+        recorded: the outcome that is known, which is violated for a claim that is wrong as printed.
+        settled_by: names of the axes whose further values may settle an answer that is unresolved or untested; default
+            the axis of the seeds.
     """
 
     claim: str
@@ -124,12 +129,12 @@ class Answer:
 
     @property
     def surprises(self) -> bool:
-        """Whether the answer is violated and is not recorded so."""
+        """Whether the claim is violated although it is not recorded as violated."""
         return self.outcome is Outcome.VIOLATED and self.recorded is not Outcome.VIOLATED
 
 
 def counted(outcomes: Iterable[Outcome]) -> str:
-    """The number of answers, and of answers of each outcome, in words.
+    """The number of answers, and the number with each outcome, in words.
 
     Args:
         outcomes: outcomes of the answers.
@@ -144,27 +149,28 @@ def counted(outcomes: Iterable[Outcome]) -> str:
 
 @dataclass(frozen=True)
 class Study:
-    """A question and the way to its answer.
+    """A question, and how it is answered.
 
     Args:
         name: the study's name on the command line.
         question: the question in one line.
-        source: paper and label of the question's origin.
-        axes: axes of the grid; if there is an axis of seeds, it is named SEED and is the last. The results have the
-            axes as dimensions, in this order.
-        inner: axes of a cell's measurement.
+        source: the paper and the label from which the question comes.
+        axes: axes of the grid, which are the dimensions of the results in this order. An axis of seeds has the name
+            SEED and is the last.
+        inner: axes of quantities that are arrays within a cell.
         quantities: the measured quantities, by name.
-        measure: (point) -> the quantities of that cell; depends on the point alone. An `Estimate` is stored as NAME and
-            NAME_error.
-        summarise: all cells (missing ones NaN) -> answers, returned or yielded.
-        charts: all cells -> the study's figures; None: those of `default_charts`.
-        seconds: processor time of one cell at a point, roughly; `--dry-run` adds them up; default one second.
-        megabytes: memory of one cell at a point, roughly; default: what a process has loaded before its first
-            measurement.
+        measure: from a point, the quantities of the cell there, which must depend on the point alone. An `Estimate` is
+            stored as NAME and NAME_error.
+        summarise: from all cells, with NaN for missing ones, the answers, returned or yielded.
+        charts: from all cells, the study's figures; None: the figures of `default_charts`.
+        seconds: from a point, roughly the processor time of the cell there; `--dry-run` adds these times up; default
+            one second.
+        megabytes: from a point, roughly the memory of the cell there; default: what a process has loaded before its
+            first measurement.
 
     Raises:
-        ValueError: a name that no option or file can have, a name used twice, seeds that are not last, or a quantity
-            along an axis that is not among the inner ones.
+        ValueError: a name cannot be that of an option or a file, a name is used twice, the axis of seeds is not the
+            last, or a quantity is along an axis that is not an inner one.
     """
 
     name: str

@@ -1,4 +1,7 @@
-"""The data of a study as an axis of its grid: a set of the library, or a user's file, identified by its content."""
+"""The data of a study as an axis of its grid.
+
+A value of the axis is a data set of the library, or a user's file together with a hash of its content.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,16 @@ from ntkfl.data import BUILT_IN, named
 from ntkfl.data.user_files import file_digest
 
 DATA = "data"
-MARK = "#sha256:"  # mark between a file's path and its hash: other contents are other cells
+# mark between the path of a file and the hash of its content; a file with another content has other cells
+MARK = "#sha256:"
 
 
 def on_data(study: Study, default: str, sizes: str) -> Study:
-    """The study on the data that a new first axis names; answers and charts are made for each data set alone.
+    """The study with a new first axis that names the data.
 
-    `sizes` says how many samples of the default data there are.
+    Answers and charts are made separately for each data set.
+
+    `sizes` says how many samples the default data have.
     """
     says = f"{', '.join(BUILT_IN)}, or a .csv or .npz file of yours, all of it, each row divided by its norm"
     axis = Axis(DATA, (default,), says, read=data_name)
@@ -35,10 +41,10 @@ def on_data(study: Study, default: str, sizes: str) -> Study:
 
 
 def data_name(word: str) -> str:
-    """A data set's name, or a file's path with the hash of its content.
+    """The value of the axis for a data set's name, or for a file, whose path gets the hash of its content.
 
     Raises:
-        ValueError, OSError: as `ntkfl.data.named`; rows that make the kernel singular.
+        ValueError, OSError: as `ntkfl.data.named`; or rows make the kernel singular.
     """
     if word in BUILT_IN:
         return word
@@ -48,10 +54,12 @@ def data_name(word: str) -> str:
 
 
 def data_of(name: str, seed: int) -> Problem:
-    """The data of a cell; the seed draws from a built-in set, and splits a set or a file among clients.
+    """The data of a cell.
+
+    The seed chooses the samples of a built-in data set, and how data are split among clients.
 
     Raises:
-        ValueError: the file has changed since it was named.
+        ValueError: the file has changed since its hash was taken.
     """
     path, mark, digest = name.partition(MARK)
     if mark and file_digest(Path(path)) != digest:
@@ -60,7 +68,7 @@ def data_of(name: str, seed: int) -> Problem:
 
 
 def shown(name: str) -> str:
-    """A data set's name in answers and captions: for a file its name, and the beginning of its hash."""
+    """The name of a data set in answers and captions; for a file, its name and the beginning of its hash."""
     path, mark, digest = name.partition(MARK)
     return f"{Path(path).name} (sha256 {digest[:8]})" if mark else name
 

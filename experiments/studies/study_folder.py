@@ -1,4 +1,4 @@
-"""The folder of a study: its grid (study.json), its cells, its results (results.nc) and its answers (answers.json)."""
+"""The folder of a study: the grid (study.json), cells, results (results.nc) and answers (answers.json)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """The folder of one study; grids of other sizes may share the folder and its cells."""
+    """The folder of one study; several grids of the study may share the folder and its cells."""
 
     path: Path
 
@@ -32,12 +32,12 @@ class StudyFolder:
 
     @property
     def results(self) -> Path:
-        """The NetCDF file of the last complete run."""
+        """The path of the NetCDF file with the results of the last complete run."""
         return self.path / "results.nc"
 
     @property
     def charts(self) -> Path:
-        """The folder of pictures."""
+        """The path of the folder of pictures."""
         return self.path / "charts"
 
     @property
@@ -45,15 +45,15 @@ class StudyFolder:
         """The study's name.
 
         Raises:
-            ValueError: the folder is no study's.
+            ValueError: the folder is not a study's.
         """
         return self._read()["study"]
 
     def sources(self) -> list[str]:
-        """The sources of the study's answers, each once; none before there are answers.
+        """The sources of the study's answers, each once; empty if there are no answers yet.
 
         Raises:
-            ValueError: as `name`, or the answers are damaged.
+            ValueError: as `name`, or the file of answers is damaged.
         """
         self._read()
         if not self._answers.exists():
@@ -71,7 +71,7 @@ class StudyFolder:
             grid: the study and its cells.
 
         Raises:
-            ValueError: the folder is another study's. OSError: it cannot be written.
+            ValueError: the folder is another study's. OSError: the folder cannot be written.
         """
         there = self._read() if self._grid.exists() else None
         if there and there["study"] != grid.study.name:
@@ -82,12 +82,14 @@ class StudyFolder:
             write_json(self._grid, about)
 
     def measured(self) -> tuple[Grid, xarray.Dataset]:
-        """The results of the last complete run and their grid; a later, unfinished run may have another grid.
+        """The grid and the results of the last complete run.
+
+        A later run that is not finished may have another grid.
 
         Returns: the grid, and the results.
 
         Raises:
-            ValueError: as `grid_of`, or there are no results yet. OSError: they are damaged.
+            ValueError: as `grid_of`, or there are no results yet. OSError: the results are damaged.
         """
         from experiments.studies.results import grid_of, read
 
@@ -99,10 +101,10 @@ class StudyFolder:
         return grid_of(cells), cells
 
     def grid(self) -> Grid:
-        """The grid of the last run, complete or not.
+        """The grid of the last run, whether it is complete or not.
 
         Raises:
-            ValueError: no study was run in this folder, or its study has changed its axes since.
+            ValueError: no study was run in this folder, or the study has other axes now.
         """
         there = self._read()
         require_outside(self.path, "study", there["spec"], "run the study")
@@ -129,14 +131,14 @@ class StudyFolder:
         return self._read()["version"]
 
     def write_answers(self, grid: Grid, answers: Sequence[Answer]) -> None:
-        """The answers as JSON; a number that is not finite as a string.
+        """Write the answers as JSON, in which numbers that are not finite are strings.
 
         Args:
             grid: the study and its cells.
             answers: the answers of `Study.answers`.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         study = grid.study
         content = {

@@ -1,4 +1,4 @@
-"""Run a study in one call: measure and keep its cells, and give its results and answers."""
+"""Run a study in one call, which measures and stores its cells, and returns its results and answers."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,9 @@ from ntkfl import interruption
 from ntkfl.messages import number_of
 
 UNSETTLED = (Outcome.UNRESOLVED, Outcome.UNTESTED)
-STUCK = 0.9  # stuck: this share of the error is left after four times the seeds; noise alone would leave half
+# An answer is stuck if with four times the seeds more than this share of its error is left. If the error were noise
+# alone, half of it would be left.
+STUCK = 0.9
 
 
 def run_study(
@@ -28,21 +30,24 @@ def run_study(
     cluster: Cluster | None = None,
     until_resolved: float | None = None,
 ) -> tuple[xarray.Dataset, tuple[Answer, ...]]:
-    """The results of a study and its answers, which `ntkfl study run` leaves in the folder with the cells.
+    """Run a study, and return its results and answers.
+
+    They are also written to the folder of the cells, as by `ntkfl study run`.
 
     Args:
         name: name of the study, or the path of your file.
-        out: its folder; a second call with the same study continues it.
-        axes: other values, by option and as text: {"widths": "64,128", "seeds": "4"}; default the study's own.
-        processes: number of processes on this machine, as in `runner.run`; default the cores.
-        cluster: other machines that measure, as in `runner.run`; default this machine.
-        until_resolved: add seeds until they can settle no further answer, or the cells have taken this many seconds of
-            processor time together; default: the seeds of the axis.
+        out: the study's folder; a second call with the same folder continues the run.
+        axes: by option, values in place of the study's own, as text: {"widths": "64,128", "seeds": "4"}; default none.
+        processes: number of processes on this machine, as in `runner.run`; default the number of cores.
+        cluster: a cluster that measures the cells, as in `runner.run`; default this machine.
+        until_resolved: if given, seeds are added until more of them can settle no further answer, or until the cells
+            have taken so many seconds of processor time together; default: the seeds of the axis.
 
     Returns: the results, and the answers to the study's questions.
 
     Raises:
-        ValueError, OSError: an unknown study or option, a folder of another study. RunStopped: the run cannot go on.
+        ValueError, OSError: the study or an option is unknown, or the folder is another study's. RunStopped: the run
+            cannot go on.
     """
     folder = StudyFolder(Path(out))
 
@@ -63,24 +68,25 @@ def measured_until(
     budget: float | None = None,
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> tuple[Grid, xarray.Dataset, tuple[Answer, ...], int]:
-    """Measure the grid of a folder, then, with a budget, larger grids with more seeds while these may settle an answer.
+    """Measure a grid and, if there is a budget, larger grids with more seeds as long as these may settle an answer.
 
     Args:
         grid: the study and its cells.
         folder: the study's folder.
         measure: a function that measures a grid's cells and returns the number of failures.
-        budget: seconds of processor time of all cells; None: no more seeds.
-        tell: a function that gets a sentence with the next number of seeds, or the reason to stop; default None.
+        budget: processor time for all cells together, in seconds; None: no seeds are added.
+        tell: a function that is called with sentences on the next number of seeds, or on the reason to stop; default:
+            none.
 
-    With a budget, one seed is measured first. This seed may take longer than the budget; then no other seed is added.
-    Answers whose errors do not shrink with four times the seeds add no seeds.
+    If there is a budget, one seed is measured first. If this seed takes longer than the budget, no other seed is added.
+    No seeds are added for an answer whose error did not shrink with four times the seeds.
 
-    Returns: the last grid, its results, its answers, none where no cell is there, and how many cells failed.
+    Returns: the last grid, its results, its answers (none if there is no cell), and the number of cells that failed.
 
     Raises:
         OSError: the folder cannot be written.
     """
-    errors: dict[int, dict[str, float]] = {}  # by number of seeds, then by claim
+    errors: dict[int, dict[str, float]] = {}  # the error of each answer, by the number of seeds and then by the claim
     if budget is not None:
         grid = _affordable(grid, folder, measure, budget, tell)
     while True:
@@ -119,7 +125,10 @@ def measured_until(
 def _affordable(
     grid: Grid, folder: StudyFolder, measure: Callable[[Grid], int], budget: float, tell: Callable[[str], None]
 ) -> Grid:
-    """The grid with as many of its seeds as the budget allows by the time of its first seed, which is measured here."""
+    """The grid with as many of its seeds as the budget allows.
+
+    This is estimated from the time of the first seed, which is measured here.
+    """
     if not planned(grid, folder.store).todo:
         return grid
     one, seeds = grid.with_seeds(1), grid.shape[-1]
@@ -145,13 +154,13 @@ def _affordable(
 
 
 def _is_stuck(claim: str, seeds: int, errors: Mapping[int, Mapping[str, float]]) -> bool:
-    """Whether the error of an answer, known for several numbers of seeds, does not fall as noise of the seeds would."""
+    """Whether the error of an answer falls less with the number of seeds than noise would."""
     before = [of[claim] for fewer, of in errors.items() if 4 * fewer <= seeds and claim in of]
     return bool(before) and errors[seeds].get(claim, 0.0) > STUCK * before[-1]
 
 
 def _asked_for(grid: Grid, answers: Sequence[Answer]) -> str:
-    """The options whose further values may settle these answers, and the number of answers for each."""
+    """The options whose further values may settle these answers, with the number of answers for each, in words."""
     flags = {axis.name: f"--{axis.flag}" for axis in grid.axes}
     counts = Counter(" or ".join(flags.get(name, name) for name in answer.settled_by) for answer in answers)
     return "; ".join(
@@ -163,7 +172,9 @@ def _asked_for(grid: Grid, answers: Sequence[Answer]) -> str:
 
 
 def kept_results(grid: Grid, folder: StudyFolder) -> xarray.Dataset:
-    """The stored cells, written as the folder's results; earlier answers, about other cells, are removed.
+    """Write the stored cells as the results of the folder, and return them.
+
+    Earlier answers are removed, since they are about other cells.
 
     Args:
         grid: the study and its cells.
@@ -176,7 +187,7 @@ def kept_results(grid: Grid, folder: StudyFolder) -> xarray.Dataset:
 
 
 def is_empty(cells: xarray.Dataset) -> bool:
-    """Whether no cell is there.
+    """Whether all cells are missing.
 
     Args:
         cells: cells at all points, NaN where one is missing.

@@ -1,1 +1,1 @@
-"""The studies, a file for each: a question, and the grid of runs that answers it."""
+"""The studies of this project, a file for each: a question, and the grid of runs that answers it."""

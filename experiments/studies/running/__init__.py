@@ -1,1 +1,1 @@
-"""Measure and store the cells of a study, by this machine's processes or a Dask cluster."""
+"""Measure and store the cells of a study, by processes of this machine or by a Dask cluster."""

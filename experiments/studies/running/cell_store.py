@@ -1,4 +1,7 @@
-"""The cells of a folder: a file for each, written as a whole or not at all, and claimed by one process at a time."""
+"""The cells in a folder, with a file for each.
+
+A file is written as a whole or not at all. One process at a time claims a cell, so that no two measure it.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +26,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """Everything that a cell's numbers depend on."""
+    """A cell, named by everything that its numbers depend on."""
 
     study: str
     point: Point  # one value of every axis
-    version: str  # version of the code, as `code_version.version_of`
+    version: str  # the version of the code, by `code_version.version_of`
 
     @cached_property
     def inputs(self) -> str:
-        """The cell as canonical JSON: equal texts are equal cells, bit for bit."""
+        """The cell as canonical JSON; equal cells have equal texts."""
         fields = {"study": self.study, "point": dict(self.point), "version": self.version}
         return json.dumps(fields, sort_keys=True, allow_nan=False)
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 of `inputs`, in hexadecimal."""
+        """The SHA-256 of `inputs`, in hexadecimal."""
         return hashlib.sha256(self.inputs.encode()).hexdigest()
 
     def __str__(self) -> str:
@@ -48,19 +51,19 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class DamagedCell(ValueError):
-    """The bytes are not those of the expected cell."""
+    """The bytes in a file are not those of the expected cell."""
 
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """The content of a cell's file: the quantities by name (float64), and their processor time, in seconds."""
+    """The content of a cell's file: the quantities by name, in float64, and the processor time in seconds."""
 
     arrays: Arrays
     seconds: float
 
 
 def packed(cell: Cell, contents: Contents) -> bytes:
-    """The bytes of the file."""
+    """The bytes of a cell's file."""
     about = {"inputs": cell.inputs, "seconds": repr(contents.seconds)}
     arrays = {name: np.array(array, dtype="<f8", order="C") for name, array in contents.arrays.items()}
     return save(arrays, about | {"sha256": _digest(arrays, about)})
@@ -93,11 +96,13 @@ def _digest(arrays: Arrays, about: Mapping[str, str]) -> str:
     return digest.hexdigest()
 
 
-WORTH_A_FLUSH = 0.1  # seconds of a cell that is worth an fsync of some ms; a checksum reveals damage by a power cut
+# A cell that took so many seconds is worth an fsync, which takes some ms. If a power cut damages another cell's file,
+# the checksum reveals it.
+WORTH_A_FLUSH = 0.1
 
 
 class CannotKeep(OSError):
-    """A file cannot be written; the message says why."""
+    """A file could not be written; the message says why."""
 
     def __str__(self) -> str:
         return self.strerror or ""
@@ -105,23 +110,23 @@ class CannotKeep(OSError):
 
 @dataclass(frozen=True)
 class CellStore:
-    """The cells that a folder stores."""
+    """The cells that are stored in a folder."""
 
     folder: Path
 
     def path(self, cell: Cell) -> Path:
-        """The cell's file."""
+        """The path of the cell's file."""
         return self.folder / "cells" / f"{cell.key}.safetensors"
 
     def failure_path(self, cell: Cell) -> Path:
-        """The path of the traceback of a failed cell."""
+        """The path of the file with the traceback of a failed cell."""
         return self.folder / "failures" / f"{cell.key}.txt"
 
     def kept(self, cell: Cell) -> Contents | None:
-        """The cell's contents; None if it has no file.
+        """The contents of the cell's file; None if there is no file.
 
         Raises:
-            DamagedCell: its file is damaged, cut short or foreign.
+            DamagedCell: the file is damaged or cut short, or belongs to another cell.
         """
         path = self.path(cell)
         try:
@@ -134,7 +139,9 @@ class CellStore:
             raise DamagedCell(f"{path} ({cell}): {error}") from None
 
     def keep(self, cell: Cell, data: bytes) -> None:
-        """Store the bytes of a packed cell, and remove an earlier failure. The caller has claimed the cell.
+        """Store the bytes of a packed cell, and remove an earlier failure.
+
+        The caller must have claimed the cell.
 
         Raises:
             DamagedCell: the bytes are not the cell's. CannotKeep: as `write_at_once`.
@@ -161,14 +168,15 @@ class CellStore:
 
     @contextmanager
     def claim(self, cell: Cell) -> Iterator[bool]:
-        """Claim the cell for this process within the block; False if another process has claimed it.
+        """A block in which the cell is claimed for this process; it gets False if another process has claimed the cell.
 
-        The claim locks one byte of a file, a byte for each cell; the system unlocks it when the process dies.
+        The claim locks one byte of a file that has a byte for each cell. The system unlocks the byte when the process
+        dies.
         """
         lock, byte = _lock_file(self.folder.resolve()), int(cell.key[:15], 16)
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
-        except (BlockingIOError, PermissionError):  # POSIX allows both errors for a lock of another process
+        except (BlockingIOError, PermissionError):  # POSIX allows both errors if another process has the lock
             yield False
             return
         try:
@@ -178,10 +186,12 @@ class CellStore:
 
 
 def write_at_once(path: Path, data: bytes, flush: bool = True, claimed: bool = False) -> None:
-    """Write a file that is complete or missing at any time; an old file stays until the new one is complete.
+    """Write a file such that at any time it is complete or missing.
 
-    `flush` brings the file to the disk first, so that it survives a power cut too. `claimed` says that no other process
-    writes this file: a part that a killed process has left is then overwritten.
+    An old file stays until the new one is complete.
+
+    With `flush` the content is first brought to the disk, so that the file also survives a power cut. `claimed` says
+    that no other process writes this file, so that an unfinished file of a killed process can be overwritten.
 
     Raises:
         CannotKeep: the disk is full, or the folder cannot be written.
@@ -202,16 +212,20 @@ def write_at_once(path: Path, data: bytes, flush: bool = True, claimed: bool = F
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write strict JSON as `write_at_once` writes bytes.
+    """Write content as strict JSON, in the same way as `write_at_once` writes bytes.
 
     Raises:
-        CannotKeep: as `write_at_once`. ValueError: a number that is not finite.
+        CannotKeep: as `write_at_once`. ValueError: a number is not finite.
     """
     write_at_once(path, json.dumps(content, indent=1, allow_nan=False).encode())
 
 
 @cache
 def _lock_file(folder: Path) -> int:
-    """The lock file, open as long as the process lives, since closing any handle would release all its locks."""
+    """The lock file of a folder.
+
+    It stays open as long as the process lives, since closing any handle of the file would release all locks of the
+    process.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     return os.open(folder / ".claims", os.O_RDWR | os.O_CREAT, 0o666)

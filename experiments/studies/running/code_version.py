@@ -1,4 +1,4 @@
-"""The version of the code: a hash of all files that may change a cell's numbers, and of the libraries' versions."""
+"""The version of the code: a hash of all files that may change the numbers of cells, and of library versions."""
 
 import ast
 import hashlib
@@ -14,7 +14,7 @@ from experiments.studies import SUFFIX, module_file, modules_of_studies
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
-WITHOUT_NUMBERS = (  # parts of `experiments` that compute no cell's numbers
+WITHOUT_NUMBERS = (  # parts of `experiments` that do not change the numbers of cells
     *("commands", "console", "report", "formulas", "pictures", "benchmarks", "miniatures"),
     *(f"studies/{name}.py" for name in ("study", "chart", "drawing", "answers", "series", "default_charts")),
 )
@@ -22,16 +22,19 @@ LIBRARIES = "numpy scipy scikit-learn numba jax jaxlib torch sympy python-flint 
 
 
 class OtherCode(RuntimeError):
-    """A worker's code differs from that of the run."""
+    """A worker has another version of the code than the run."""
 
 
 @cache
 def version_of(spec: str) -> str:
-    """The version of the code behind a study, in hexadecimal; read once a process.
+    """The version of the code of a study, in hexadecimal.
 
-    The version covers the four packages (without other studies and without modules that compute no numbers), the
-    study's own module, every module of the user's that it imports, directly or not, and the numerical libraries. It
-    does not cover files that a study reads, or modules that it loads by other means than an import.
+    The files are read once in each process.
+
+    The version depends on the project's four packages, except other studies and modules that do not change numbers. It
+    depends on the study's own module, on every module of the user that this module imports, directly or not, and on the
+    versions of the numerical libraries. It does not depend on files that a study reads, or on modules that it loads by
+    other means than an import.
     """
     digest = hashlib.sha256(_of_the_packages())
     for name, path in sorted(_modules(module_file(spec))):
@@ -40,12 +43,12 @@ def version_of(spec: str) -> str:
 
 
 def placed(spec: str) -> str:
-    """A name of the study that is valid in every working folder: for a user's file its absolute path."""
+    """A name of the study that is valid in every working folder, which is the absolute path for a user's file."""
     return str(module_file(spec)) if spec.endswith(SUFFIX) else spec
 
 
 def require(spec: str, wanted: str) -> None:
-    """Check that this process has the wanted version of the code.
+    """Raise an error unless this process has the wanted version of the code.
 
     Raises:
         OtherCode: this process has another version.
@@ -78,7 +81,7 @@ def _files_of_the_packages() -> list[Path]:
 
 
 def _modules(start: Path) -> set[tuple[str, Path]]:
-    """A study's file, with an empty name, and the user's files that it imports, with their names in the imports."""
+    """The file of a study with an empty name, and the user's files that it imports with their names in the imports."""
     modules, left, seen = {("", start)}, [start], {*PACKAGES}
     while left:
         new = _imported(left.pop()) - seen
@@ -90,7 +93,7 @@ def _modules(start: Path) -> set[tuple[str, Path]]:
 
 
 def _imported(file: Path) -> set[str]:
-    """The packages, and the modules outside packages, that a file imports."""
+    """The names of the packages, and of the modules outside packages, that a file imports."""
     nodes = list(ast.walk(ast.parse(file.read_bytes())))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
@@ -98,7 +101,10 @@ def _imported(file: Path) -> set[str]:
 
 
 def _files(name: str) -> Iterator[Path]:
-    """The files of a module or package, without those of the interpreter and of libraries, which have versions."""
+    """The files of a module or package.
+
+    Files of the interpreter and of libraries are left out, since these have versions.
+    """
     spec = find_spec(name)
     if spec is None:
         return

@@ -1,4 +1,7 @@
-"""Cells on a user's Dask cluster: its workers measure and send the numbers, and this process stores them."""
+"""Cells on a Dask cluster of the user.
+
+The workers of the cluster measure cells and send the numbers, which this process stores.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,17 @@ if TYPE_CHECKING:
 SECONDS_TO_CONNECT = 15
 LOST = "the connection to the scheduler is lost"
 DEADLY = "the workers of the cluster died while they measured this cell, again when nothing else was measured"
-AHEAD = 4  # cells at the cluster for each of its threads: enough to hide the transfer, few enough to share fairly
+# Number of cells that are sent to the cluster for each of its threads. It is large enough that no thread waits for the
+# transfer, and small enough that cells are shared fairly.
+AHEAD = 4
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The address of a scheduler, and its TLS files (all three or none).
+    """The address of the scheduler of a cluster, and its three TLS files, if any.
 
     Raises:
-        ValueError: an address without a protocol, or TLS files that do not go with the address.
+        ValueError: the address has no protocol, or the TLS files do not go with the address.
     """
 
     address: str
@@ -52,14 +57,14 @@ class Cluster:
         """A client of the cluster.
 
         Raises:
-            RunStopped: no scheduler answers, dask is not installed, or the TLS files are refused.
+            RunStopped: no scheduler answers, dask is not installed, or the TLS files are not accepted.
         """
         try:
             from distributed import Client
             from distributed.security import Security
 
-            # Our own message names the fault; tornado's logger would add a NameError of dask if an interrupt hits a
-            # request.
+            # Our own message names the fault. If an interrupt comes during a request, tornado's logger would add a
+            # NameError of dask.
             for talkative in ("distributed.client", "distributed.batched", "tornado.application"):
                 logging.getLogger(talkative).setLevel(logging.CRITICAL)
         except ImportError as error:
@@ -75,7 +80,7 @@ class Cluster:
 
 
 class DaskCluster:
-    """The workers of a cluster; if a worker dies, dask gives its cells to others."""
+    """The workers of a cluster; if a worker dies, dask gives its cells to other workers."""
 
     def __init__(self, spec: str, store: CellStore, cluster: Cluster) -> None:
         self._spec, self.store, self._cluster = spec, store, cluster
@@ -88,23 +93,26 @@ class DaskCluster:
         self._client.close()
 
     def wait_for_workers(self, count: int) -> None:
-        """Wait for this number of workers; a run itself begins with the first worker."""
+        """Wait until the cluster has so many workers; a run needs no call of this, and begins with the first worker."""
         self._client.wait_for_workers(count)
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
-        """Each cell with its result, as they finish.
+        """Measure the cells, and yield each one with its status when it is finished.
 
-        Dask blames all cells of a dead worker, even those that only waited. So each such cell is measured again, alone
-        and after all others, before it counts as failed.
+        If a worker dies, dask reports a failure of all its cells, even of those that were only waiting. So each such
+        cell is measured again, alone and after all others, before it counts as failed.
 
         Raises:
-            RunStopped: the scheduler is lost. OtherCode: a worker has other code. OSError: as `CellStore.keep`.
+            RunStopped: the connection to the scheduler is lost. OtherCode: a worker has another version of the code.
+                OSError: as `CellStore.keep`.
         """
         from distributed import as_completed
 
         left = list(reversed(cells))
-        there: dict[Any, tuple[Cell, ExitStack]] = {}  # by future: the cell, and its claim until it is stored
-        suspects: list[tuple[Cell, ExitStack]] = []  # cells of a dead worker, and cells that waited for it
+        # by future, the cell, and the claim of the cell, which is kept until the cell is stored
+        there: dict[Any, tuple[Cell, ExitStack]] = {}
+        # cells of a worker that died, including those that were only waiting
+        suspects: list[tuple[Cell, ExitStack]] = []
         finished = as_completed(loop=self._client.loop)
 
         def send(cell: Cell, claim: ExitStack) -> None:
@@ -147,9 +155,11 @@ class DaskCluster:
 
 
 def _in_thread(make: Callable[[], Client]) -> Client:
-    """The result or exception of `make`, run in a separate thread so that an interrupt does not hit it.
+    """Call `make` in a separate thread, so that an interrupt does not hit the call, and return its result.
 
-    A client that is interrupted while it connects would wait half a minute, and print a traceback.
+    An exception of the call is raised here.
+
+    A client that is interrupted while it connects would wait half a minute and print a traceback.
     """
     made: SimpleQueue[Client | Exception] = SimpleQueue()
 
@@ -168,7 +178,7 @@ def _in_thread(make: Callable[[], Client]) -> Client:
 
 @contextmanager
 def _connected() -> Iterator[None]:
-    """A block in which every exception of dask means that the scheduler is lost."""
+    """A block in which every exception of dask means that the connection to the scheduler is lost."""
     try:
         yield
     except Exception as error:
@@ -176,10 +186,10 @@ def _connected() -> Iterator[None]:
 
 
 def _result(future: Any) -> bytes | str | None:
-    """The result of `measured_there`; None if the workers that had the cell died, for whatever reason.
+    """The result of `measured_there`, or None if the workers that had the cell died for whatever reason.
 
     Raises:
-        OtherCode, RunStopped: there is no result, for a reason other than the cell.
+        OtherCode, RunStopped: there is no result, and the cell is not the reason.
     """
     from distributed import CancelledError, KilledWorker
     from distributed.comm import CommClosedError
@@ -188,7 +198,7 @@ def _result(future: Any) -> bytes | str | None:
         return future.result()
     except KilledWorker:
         return None
-    except (CancelledError, CommClosedError):  # CommClosedError: the connection was lost during the transfer
+    except (CancelledError, CommClosedError):  # the second error means that the connection was lost during the transfer
         raise RunStopped(LOST) from None
     except OtherCode:
         raise

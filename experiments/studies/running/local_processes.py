@@ -1,4 +1,4 @@
-"""Cells on this machine: in this process, or in worker processes that outlive their cells."""
+"""Cells measured on this machine, in this process or in worker processes that measure one cell after another."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ntkfl import interruption
 
 
 class InProcess(ExitStack):
-    """Only this process, for grids that take less time than a process takes to start."""
+    """This process as the only worker, for grids that take less time than a process takes to start."""
 
     def __init__(self, spec: str, store: CellStore) -> None:
         super().__init__()
@@ -31,10 +31,10 @@ class InProcess(ExitStack):
         self.enter_context(threadpool_limits(1))
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
-        """Each cell with its result.
+        """Measure the cells, and yield each one with its status.
 
         Raises:
-            OSError: the folder is full or cannot be written.
+            OSError: the disk is full, or the folder cannot be written.
         """
         for cell in cells:
             interruption.check()
@@ -42,7 +42,10 @@ class InProcess(ExitStack):
 
 
 class LocalProcesses(ExitStack):
-    """Worker processes of one thread each; they start with the first cells and end with the block."""
+    """Worker processes of one thread each.
+
+    They start when cells are first given, and end with the block.
+    """
 
     def __init__(self, spec: str, store: CellStore, count: int) -> None:
         super().__init__()
@@ -50,7 +53,9 @@ class LocalProcesses(ExitStack):
         self._workers: list[_Worker] = []
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
-        """Each cell with its result, as they finish. A worker that dies is replaced, and its cell counts as failed.
+        """Measure the cells, and yield each one with its status when it is finished.
+
+        A worker that dies is replaced, and its cell counts as failed.
 
         Raises:
             RunStopped: a worker cannot start, or cannot store a cell. OSError: as `CellStore.keep_failure`.
@@ -66,7 +71,7 @@ class LocalProcesses(ExitStack):
             interruption.check()
             for worker in select.select(self._workers, [], [])[0]:
                 cell, status = worker.cell, worker.answer()
-                if not worker.ready:  # the process does not start, or has died
+                if not worker.ready:  # the process cannot start, or has died
                     self._workers.remove(worker)
                     how = worker.last_words()
                     status = keep(self._store, cell, how) if cell else None
@@ -75,7 +80,7 @@ class LocalProcesses(ExitStack):
 
 
 class _Worker:
-    """A process, and its present cell or None."""
+    """A worker process, and the cell that it measures, or None."""
 
     def __init__(self, folder: Path, spec: str) -> None:
         environment = dict(os.environ)
@@ -90,31 +95,34 @@ class _Worker:
             stdout=subprocess.PIPE,
             bufsize=0,
             env=environment,
-            process_group=0,  # a Ctrl-C goes to the run, which ends its workers itself
+            process_group=0,  # so a Ctrl-C interrupts only the run's own process, which then ends its workers itself
         )
 
     def fileno(self) -> int:
-        """For select: readable when there is an answer."""
+        """The file descriptor for `select`, which is readable when there is an answer."""
         assert self._process.stdout
         return self._process.stdout.fileno()
 
     @property
     def idle(self) -> bool:
-        """Whether it waits for a cell."""
+        """Whether the process waits for a cell."""
         return self.ready and self.cell is None and self._process.poll() is None
 
     def give(self, cell: Cell) -> None:
-        """Give the process its next cell; if it has died, its missing answer shows that."""
+        """Give the process its next cell.
+
+        If the process has died, the missing answer will show that.
+        """
         assert self._process.stdin
         self.cell = cell
         with suppress(BrokenPipeError):
             self._process.stdin.write(cell.inputs.encode() + b"\n")
 
     def answer(self) -> Status | None:
-        """The result of the worker's cell; None if the worker had no cell, or has died.
+        """The status of the worker's cell; None if the worker had no cell, or has died.
 
         Raises:
-            RunStopped: it cannot continue, or died before it was ready.
+            RunStopped: the worker cannot continue, or died before it was ready.
         """
         assert self._process.stdout
         line = self._process.stdout.readline()
@@ -130,13 +138,13 @@ class _Worker:
         return None if message["status"] == READY else Status(message["status"])
 
     def last_words(self) -> str:
-        """How the process died, once its answers have ended."""
+        """How the process died, in words; to be called when there are no more answers."""
         status = self._process.wait()
         self.end()
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         return f"the worker process ended with {how}; what it printed is on the run's standard error"
 
     def end(self) -> None:
-        """End the process; its unfinished cell is lost, stored cells are not."""
+        """End the process; an unfinished cell is lost, while stored cells are kept."""
         with self._process:
             self._process.kill()

@@ -1,4 +1,4 @@
-"""Measuring one cell: the study's function at its point, checked against the study's quantities."""
+"""Measure one cell by the study's function, and check that it returns the study's quantities."""
 
 import time
 import traceback
@@ -15,11 +15,11 @@ from ntkfl import Estimate, interruption
 
 
 class RunStopped(RuntimeError):
-    """A run cannot continue, though its cells are sound: a full disk, other code, or no scheduler."""
+    """A run cannot continue, for a reason outside its cells: a full disk, another version of the code, no scheduler."""
 
 
 class Status(StrEnum):
-    """The state of a cell: measured now, stored before, failed, or claimed by another process."""
+    """What happened to a cell: it was measured now, was stored before, failed, or is claimed by another process."""
 
     DONE = "done"
     KEPT = "kept"
@@ -28,26 +28,28 @@ class Status(StrEnum):
 
 
 def measured(spec: str, cell: Cell) -> bytes | str:
-    """A cell as the bytes of its file, or the traceback if measuring failed.
+    """Measure a cell, and return the bytes of its file, or the traceback if measuring failed.
 
     Raises:
-        OtherCode: this process has another version of the code than the cell. ValueError: there is no such study.
+        OtherCode: the cell belongs to another version of the code than this process has. ValueError: there is no such
+            study.
     """
     code_version.require(spec, cell.version)
     study, begun = find(spec), time.process_time()
     try:
         arrays = as_arrays(study, study.measure(cell.point))
-    except Exception:  # an exception concerns only this cell: its traceback is stored, and the other cells continue
-        interruption.check()  # the error may have been an interrupt
+    # whatever is raised concerns only this cell; the traceback is stored, and the other cells are measured
+    except Exception:
+        interruption.check()  # the error may be due to an interrupt
         return traceback.format_exc()
     return packed(cell, Contents(arrays, time.process_time() - begun))
 
 
 def settle(store: CellStore, spec: str, cell: Cell) -> Status:
-    """Measure and store a cell, unless another process does or did.
+    """Measure and store a cell, unless another process is measuring it or has stored it.
 
     Raises:
-        OtherCode, ValueError: as `measured`. OSError: the folder is full or cannot be written.
+        OtherCode, ValueError: as `measured`. OSError: the disk is full, or the folder cannot be written.
     """
     with store.claim(cell) as mine:
         if not mine:
@@ -58,7 +60,7 @@ def settle(store: CellStore, spec: str, cell: Cell) -> Status:
 
 
 def keep(store: CellStore, cell: Cell, content: bytes | str) -> Status:
-    """Store the result of `measured` for a cell that the caller has claimed.
+    """Store the result of `measured`, for a cell that the caller has claimed.
 
     Raises:
         OSError: the folder is full or cannot be written.
@@ -71,7 +73,7 @@ def keep(store: CellStore, cell: Cell, content: bytes | str) -> Status:
 
 
 def is_kept(store: CellStore, cell: Cell) -> bool:
-    """Whether the cell has a sound file."""
+    """Whether the cell has a file that is not damaged."""
     try:
         return store.kept(cell) is not None
     except DamagedCell:
@@ -79,10 +81,12 @@ def is_kept(store: CellStore, cell: Cell) -> bool:
 
 
 def as_arrays(study: Study, result: Mapping[str, object]) -> dict[str, np.ndarray]:
-    """The result of a study's `measure` as float64 arrays by name; an `Estimate` gives two arrays.
+    """The result of a study's `measure` as float64 arrays by name.
+
+    An `Estimate` becomes two arrays, for its value and its error.
 
     Raises:
-        ValueError: quantities or shapes that are not the study's.
+        ValueError: the quantities or their shapes are not those of the study.
     """
     wanted = {quantity.name: quantity for quantity in study.quantities}
     if result.keys() != wanted.keys():

@@ -1,4 +1,4 @@
-"""A ladder of widths with measured runs, which statements about exponents take in place of runs."""
+"""Stored runs of networks of increasing widths (a ladder), in place of new runs for statements about exponents."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from experiments.studies.study import SEED, Answer, Cells
 from ntkfl import Estimate, Problem, Setup, gram
 
 WIDTH, DEVIATION, OUTPUTS = "width", "gram_deviation", "initial_outputs"
-FEWEST_NETWORKS = 2  # least networks of a width: a mean over networks, and the distance from it, need two
+FEWEST_NETWORKS = 2  # the least number of networks of a width, since a mean and a distance from the mean need two
 
 
 @dataclass(frozen=True, eq=False)
 class StoredLadder(WidthLadder):
-    """The cells of a study over widths and seeds; widths with fewer than two whole cells are left out.
+    """The cells of a study with axes of widths and seeds.
 
-    `cells` has every statistic of a run as a variable over (width, seed, ...), NaN where a cell is missing.
+    Widths with fewer than two complete cells are left out.
+
+    `cells` has every statistic of a run as a variable with the dimensions (width, seed, ...), and NaN for missing
+    cells.
     """
 
     cells: Cells = field(kw_only=True)
 
     @classmethod
     def of(cls, cells: Cells, problem: Problem, setup: Setup) -> StoredLadder:
-        """The ladder of the stored cells; its widths ascend."""
+        """The ladder of these cells, with ascending widths."""
         ordered = cells.sortby(WIDTH)
         counts = _present(ordered).sum(axis=1)
         kept = ordered.isel({WIDTH: np.flatnonzero(counts >= FEWEST_NETWORKS)})
@@ -37,12 +40,15 @@ class StoredLadder(WidthLadder):
         return cls(problem, setup, widths, tuple(int(c) for c in counts[counts >= FEWEST_NETWORKS]), 0, cells=kept)
 
     def samples(self, name: str) -> list[np.ndarray]:
-        """One statistic of all networks, by its name, (networks, ...) for each width."""
+        """The statistic of this name for all networks, (networks, ...) for each width."""
         values = self.cells[name].transpose(WIDTH, SEED, ...).to_numpy()
         return [row[there] for row, there in zip(values, _present(self.cells), strict=True)]
 
     def fluctuations(self, name: str) -> list[np.ndarray]:
-        """The distance of each network's statistic from the mean over its width, without bias as in `split`."""
+        """The distance of each network's statistic from the mean over the networks of its width.
+
+        A factor makes the mean square of the distances unbiased, as in `split`.
+        """
         norms = []
         for values in self.samples(name):
             count, rows = len(values), values.reshape(len(values), -1)
@@ -51,29 +57,29 @@ class StoredLadder(WidthLadder):
 
     @cached_property
     def starts(self) -> list[list[Start]]:
-        """The networks of each width before training, as `InitialLadder` has them."""
+        """The networks of each width before training, in the form of `InitialLadder`."""
         n, pairs = self.problem.n, zip(self.samples(DEVIATION), self.samples(OUTPUTS), strict=True)
         return [[Start(d.reshape(n, n), f) for d, f in zip(*row, strict=True)] for row in pairs]
 
     @cached_property
     def infinite_gram(self) -> Estimate:
-        """H_inf with its rounding bound."""
+        """The Gram matrix H_inf with a bound on its rounding error."""
         return gram.infinite_estimate(self.problem.x)
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of the initial weights."""
+        """The standard deviation of the initial weights."""
         return self.setup.sigma
 
 
 def power_on(ladder: Rungs, power: Power, source: str, among: str = "") -> Answer:
-    """A power of the width that a statement claims, on a ladder."""
+    """The power of the width that a statement is about, as measured on a ladder."""
     claim = f"{power.name} ~ m^({power.exponent}){among}"
     return on_ladder(claim, source, float(power.exponent), ladder, lambda: power.exponent_on(ladder))
 
 
 def _present(cells: Cells) -> np.ndarray:
-    """Whether each cell has all its numbers, (widths, seeds); an infinite number counts."""
+    """Whether each cell has all its numbers, (widths, seeds); infinite numbers count as present."""
     whole = np.ones((cells.sizes[WIDTH], cells.sizes[SEED]), bool)
     for values in cells.data_vars.values():
         present = ~np.isnan(values.transpose(WIDTH, SEED, ...).to_numpy())

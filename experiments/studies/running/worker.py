@@ -1,4 +1,7 @@
-"""A worker process: reads cells, one line of JSON each, and measures and stores each cell, until the input ends."""
+"""A worker process, which measures and stores cells until its input ends.
+
+Each line of the input is a cell as JSON.
+"""
 
 import json
 import os
@@ -11,9 +14,9 @@ READY = "ready"
 
 
 def main(folder: str, spec: str) -> None:
-    """Answer every line with a line: the cell's status, or why this process stops."""
+    """Answer every line of the input with a line that has the cell's status, or says why this process stops."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # a study's prints must not be taken for an answer
+    os.dup2(2, 1)  # what a study prints must not be taken for an answer
     lines: SimpleQueue[str] = SimpleQueue()
     Thread(target=_read, args=(lines,), daemon=True).start()
 
@@ -34,7 +37,10 @@ def main(folder: str, spec: str) -> None:
 
 
 def _read(lines: SimpleQueue[str]) -> None:
-    """Read the input; its end means that the run is over or was killed, and this process must end too."""
+    """Read the input into a queue.
+
+    The end of the input means that the run is over or was killed, and that this process must end too.
+    """
     for line in sys.stdin:
         lines.put(line)
     os._exit(0)
