@@ -1,4 +1,7 @@
-"""From a certified checkpoint of a smooth network: training in any order, and the rate of a method with memory."""
+"""Statements on smooth networks that are trained from a certified checkpoint.
+
+One is on training in any order of the samples, the other on the rate of a method with memory.
+"""
 
 from dataclasses import replace
 
@@ -42,7 +45,7 @@ def _measure_method(case: MethodRounds) -> tuple[Estimate, Estimate]:
     )
 
 
-ABOVE_ROUNDING = 1e4  # least distance for which a change is measured, in units of the rounding
+ABOVE_ROUNDING = 1e4  # least distance from a fit at which the next change is measured, in units of the rounding error
 
 sigma, largest, entries, jacobian = sp.symbols("sigma_0 Lambda M_0 J_F", positive=True)
 bend, turn, radius, residual = sp.symbols("L L_J rho r", positive=True)
@@ -58,7 +61,8 @@ gain = eps * root**2 / (2 * spread**2)
 loss = bend**2 * away**2 * distance**2 / (2 * eps)
 drift = bend * distance**2 * sp.sqrt(2 * away * gain / eps) / (gain - loss) / (1 - 2 * turn * farthest / root)
 FALL, REACH = 1 - share * least * (gain - loss), distance + drift + farthest
-# for losses other than squares: x and X of the proof; (2 gain / eps)^(1/2) is root / spread
+# For losses other than squares, `added` is x and REACH_OF_LOSSES contains X of the proof. There (2 gain / eps)^(1/2) is
+# root / spread.
 added = 2 * bend * distance * root / spread / (gain - loss)
 under = (1 - added) ** 2 - 2 * eta * bend**2 * distance**2 / eps
 REACH_OF_LOSSES = distance + distance * sp.sqrt(2) / sp.sqrt(1 - added + sp.sqrt(under))
@@ -82,10 +86,14 @@ def _constants(case: OrderedWindows) -> dict:
 
 
 def _measure(case: OrderedWindows) -> tuple[Estimate, ...]:
-    """(distance to a fit after / before)^2 by window; the first distance; the largest distance from the checkpoint."""
+    """Three quantities of the windows: ratios of squared distances, the first distance, and the largest movement.
+
+    The ratios are (distance to a fit after / before)^2 of each window. The movement is the largest distance of a model
+    from the checkpoint.
+    """
     run, off = case.run, case.run.rounding
     before, after = run.distance[:-1], run.distance[1:]
-    told = before > ABOVE_ROUNDING * off  # training that has reached a fit stays there
+    told = before > ABOVE_ROUNDING * off  # after reaching a fit training stays there
     ratio = np.where(told, (after / np.where(told, before, 1)) ** 2, 0)
     error = np.where(told, ((after + off) / np.where(told, before - off, 1)) ** 2 * (1 + 1e-9) - ratio, 0)
     return (
@@ -146,11 +154,11 @@ ANY_ORDER = Statement(
         Mutant("models that stay within a third", lambda part: part / 3 if part == REACH else part),
     ),
     necessity={
-        # A residual 10 times too large: the ball contains no fit, and gradients turn on the way to a fit.
+        # With a residual 10 times too large the ball contains no fit, and gradients turn on the way to a fit.
         "certified": lambda: small_case(4, 10.0, "fc:3:erf", 20, "random", ball=1e-9),
-        # A certified network, steps 4 times as long as allowed.
+        # The network is certified, but steps are 4 times as long as allowed.
         "steps": lambda: small_case(2, 0.01, "fc:3:erf", 40, "largest", longer=4.0),
-        # A certified network, and windows that never visit one of the samples.
+        # The network is certified, but the windows never use one of the samples.
         "visits": lambda: small_case(2, 0.01, "fc:3:erf", 40, "largest", left_out=True),
         # A certified network, and a server that moves six times as far as the mean of two clients.
         "server": lambda: small_case(2, 0.01, "fc:3:erf", 40, "largest", 2, server=6.0),
@@ -197,11 +205,11 @@ STATEMENTS = (
             Mutant("models that stay within an eighth", lambda part: part / 8 if part == reach else part),
         ),
         necessity={
-            # A residual 20,000 times too large: gradients turn during training, and the linear model's rate fails.
+            # With a residual 20,000 times too large gradients turn during training, and the linear model's rate fails.
             "certified": lambda: method_case(2, "fedavgm", 2e4, "fc:3:erf", 8, 2, 0.6),
-            # A certified network, trained with local steps six times as long as the certified ones.
+            # The network is certified, but local steps are six times as long as the certified steps.
             "steps": lambda: method_case(2, "fedavgm", 0.01, "fc:3:erf", 40, 2, 0.6, longer=6.0),
-            # A certified network, trained from a velocity that is not 0.
+            # The network is certified, but training begins with a velocity that is not 0.
             "memory": lambda: method_case(2, "fedavgm", 0.01, "fc:3:erf", 40, 2, 0.6, remembered=1.0),
         },
     ),
@@ -246,17 +254,20 @@ STATEMENTS = (
             Mutant("models that stay within a quarter", lambda part: part / 4 if part == REACH_OF_LOSSES else part),
         ),
         necessity={
-            # Outputs 10 times too far from a band: the ball contains no fit, and gradients turn on the way to a fit.
+            # With outputs 10 times too far from a band the ball contains no fit, and gradients turn on the way to a
+            # fit.
             "certified": lambda: loss_case(0, 10.0, "fc:3:erf", 20, "random", loss=band(0.2), ball=1e-9),
-            # A certified network, steps 4 times as long as allowed: outputs jump across a narrow band.
+            # The network is certified, but steps are 4 times as long as allowed, so that outputs jump across a narrow
+            # band.
             "steps": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=band(1e-6), longer=4.0),
-            # A certified network, and windows that never visit one sample whose loss is not minimal.
+            # The network is certified, but the windows never use one sample whose loss is not minimal.
             "visits": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=band(0.2), left_out=True),
             # A certified network, and a server that moves six times as far as the mean of two clients.
             "server": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", 2, loss=band(1e-6), server=6.0),
             # A certified network, and windows that visit one sample twenty times, the other once by a far shorter step.
             "often": lambda: uneven_case(2, "fc:2:erf", 20, band(0.01), 0.01),
-            # Outputs where Huber's loss is linear: its slope is far smaller than the outputs' distance from the labels.
+            # The outputs are where Huber's loss is linear: its slope is far smaller than their distance from the
+            # labels.
             "loss": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=huber(1e-9)),
         },
     ),

@@ -1,4 +1,7 @@
-"""Deep networks: the distance between FedAvg and gradient descent on all the data, by width and by step."""
+"""Statements on the distance between FedAvg and gradient descent on all the data, for deep networks.
+
+The distance depends on the width and on the step size.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +24,22 @@ from bounds.ladders.slopes import slope
 from bounds.mutants import replaced, shifted
 from ntkfl.problem import Problem, Setup
 
-# eta_l and rounds of the first rung; each further rung halves the step and doubles the rounds
+# LARGEST and ROUNDS are eta_l and the rounds of the first rung; each further rung has half the step and twice the
+# rounds
 LARGEST, LOCAL_STEPS, ROUNDS, RUNGS = 0.06, 3, 6, 5
 NETWORKS = 2
 
 
 @dataclass(frozen=True, eq=False)
 class StepLadder(Case):
-    """Networks of one width, from the residual problem.y; eta_l halves from rung to rung, and rounds double."""
+    """Networks of one width that start from the residual problem.y, on a ladder of step sizes.
 
-    problem: Problem  # data of clients of equal weight
-    network: str  # as `WideNetwork.named` takes it
-    width: int  # neurons of each layer
+    From rung to rung eta_l is halved and the number of rounds is doubled.
+    """
+
+    problem: Problem  # data whose clients have equal weight
+    network: str  # the network's name, as `WideNetwork.named` takes it
+    width: int  # number of neurons of each layer
     seed: int  # seed of the first network
     largest: float = LARGEST  # eta_l of the first rung
 
@@ -43,7 +50,7 @@ class StepLadder(Case):
 
     @property
     def n_runs(self) -> int:
-        """Number of networks."""
+        """The number of networks."""
         return NETWORKS
 
     @property
@@ -53,7 +60,10 @@ class StepLadder(Case):
 
     @prepared
     def differences(self) -> np.ndarray:
-        """max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, RMS over networks, which are the same at every rung, (rungs,)."""
+        """The root mean square over networks of max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, for each rung, (rungs,).
+
+        The networks are the same on every rung.
+        """
         seeds = range(self.seed, self.seed + NETWORKS)
         stacks = list(NetworkStack.of_seeds(self.network, self.problem, self.width, seeds))
         gaps = [np.concatenate([self._apart(stack, float(eta)) for stack in stacks]) for eta in self.sizes]
@@ -66,7 +76,7 @@ class StepLadder(Case):
         return distances.max(axis=1) / np.linalg.norm(self.problem.y)
 
     def fresh(self) -> StepLadder:
-        """Other networks on the same data, for a second opinion."""
+        """The ladder with other networks on the same data, on which a failure is checked again."""
         return replace(self, seed=self.seed + OTHER)
 
     describe = described("problem", "network", m="width", seed="seed", eta_local="largest")
@@ -84,7 +94,7 @@ STEP_LADDERS = tuple(
         lambda *of: st.builds(partial(_ladder, *of), st.integers(0, 99), st.floats(0.03, 0.08)),
         (network, width),
         trials=1,
-        needs=NETWORKS,  # a number of runs, not of ladders
+        needs=NETWORKS,  # this is a number of runs, not of ladders
         fixed=True,
     )
     for network, width in ((RELU, 256), (ERF, 64))

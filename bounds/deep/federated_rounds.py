@@ -1,4 +1,7 @@
-"""Full rounds of federated averaging on all layers of a smooth network, from a certified checkpoint: the rate."""
+"""A statement on the rate of full rounds of federated averaging on all layers of a smooth network.
+
+The rounds start from a certified checkpoint. Comments beside the formulas have the proof's symbols.
+"""
 
 import numpy as np
 import sympy as sp
@@ -50,7 +53,10 @@ def _constants(case: FederatedRounds) -> dict:
 
 
 def _measure(case: FederatedRounds) -> tuple[Estimate, ...]:
-    """Two copies of each round's ratio of residual sizes, after to before; the largest distance from the checkpoint."""
+    """The ratio of residual sizes after and before each round, twice, and the largest distance from the checkpoint.
+
+    There are two copies of the ratio because the claim bounds it in two ways.
+    """
     run = case.run
     if not (np.isfinite(run.size).all() and run.size.all()):
         raise ArithmeticError("a residual is 0, or the run overflowed")
@@ -112,13 +118,13 @@ STATEMENTS = (
             Mutant("models that stay within a fourth", lambda part: part / 4 if part == REACH else part),
         ),
         necessity={
-            # A residual 300 times too large: the ball contains no fit, and gradients turn on the way to a fit.
+            # With a residual 300 times too large the ball contains no fit, and gradients turn on the way to a fit.
             "certified": lambda: rounds_case(3, 300.0, "fc:3:erf", 20, 3, 0.5, ball=1e-9),
-            # A certified network, local steps six times as long as those of the certificate.
+            # The network is certified, but local steps are six times as long as those of the certificate.
             "steps": lambda: rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, longer=6.0),
-            # A certified network, and a server step ten times that of the certificate.
+            # The network is certified, but the server's step is ten times that of the certificate.
             "server": lambda: rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, farther=10.0),
-            # A certified network; one of its clients never takes part.
+            # The network is certified, but one of its clients never takes part.
             "takes part": lambda: rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, absent=True),
         },
     ),

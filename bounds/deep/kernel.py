@@ -1,4 +1,4 @@
-"""The limit kernels of deep networks in closed form."""
+"""The statement of the limit kernels of deep networks in closed form."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.rounding import row_exponents
 
-ROWS = 6  # most rows of the user's data in a case
-BITS = 20  # bits of an entry
+ROWS = 6  # largest number of rows of the user's data in a case
+BITS = 20  # number of bits of an entry
 
 
 @dataclass(frozen=True, eq=False)
 class DeepRows(Case):
     """Samples, (n, d) with n at least 2, and the factor of the biases.
 
-    `of` rounds each row to multiples of 2^-20 times the power of two of its largest entry. Inner products are then
-    exact floats, and balls of them have no error that a small angle could magnify.
+    `of` rounds each row to multiples of 2^-20 times the power of two of its largest entry. Then float64 represents
+    inner products exactly, and their balls (intervals with midpoint and radius) have no error that a small angle could
+    magnify.
     """
 
     x: np.ndarray
@@ -39,29 +40,32 @@ class DeepRows(Case):
 
     @classmethod
     def of(cls, x: np.ndarray, bias: float, source: str = "drawn") -> DeepRows:
-        """The case of these rows, rounded."""
+        """The case of these rows after rounding."""
         exponents = row_exponents(x)[:, None]
         return cls(np.ldexp(np.round(np.ldexp(x, BITS - exponents)), exponents - BITS), bias, source)
 
     @cached_property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The pairs of different samples, the earlier one first."""
+        """The indices of all pairs of different samples, with the smaller index first."""
         return np.triu_indices(len(self.x), 1)
 
     @cached_property
     def products(self) -> Estimate:
-        """x_i.x_j in balls, (n, n)."""
+        """The inner products x_i.x_j as balls, (n, n)."""
         with precision():
             x = ball_matrix(self.x)
             return enclosure(x * x.transpose())
 
     @cached_property
     def least_sine(self) -> float:
-        """The least sine of an angle between two rows."""
+        """The least value over pairs of rows of the sine of their angle."""
         return float(np.sin(gram.angles(self.x)[self.pairs]).min())
 
     def kernel(self, depth: int, activation: str) -> Estimate:
-        """The library's kernel with its error, and the kernel without error, which must lie within it; (2, n, n)."""
+        """The library's kernel with its error, and the library's kernel without error, (2, n, n).
+
+        The second must lie within the error of the first.
+        """
         known = gram.deep_estimate(self.x, None, depth, activation, self.bias)
         value = np.array([known.value, gram.deep(self.x, None, depth, activation, self.bias)])
         return Estimate(value, np.broadcast_to(known.error, value.shape), known.method, Rigour.ENCLOSED)
@@ -72,7 +76,10 @@ class DeepRows(Case):
 
 
 def _rows(bias: float, user: tuple[str, int, bool] | None, seed: int) -> DeepRows:
-    """Gaussian rows of norms from .1 to 10, two of them within 1e-1 to 1e-5 of parallel; or rows of the user's data."""
+    """Gaussian rows of norms from .1 to 10, or rows of the user's data.
+
+    Two of the Gaussian rows are parallel or opposite up to an angle of about 1e-5 to 1e-1.
+    """
     rng = np.random.default_rng([seed, 67])
     if user is not None:
         x, _ = user_rows(*user)
@@ -84,7 +91,7 @@ def _rows(bias: float, user: tuple[str, int, bool] | None, seed: int) -> DeepRow
 
 
 def _any_rows(bias: float, user: tuple[str, int, bool] | None) -> SearchStrategy[DeepRows]:
-    """Unit rows, some of them nearly parallel, of any size."""
+    """Rows of equal length, some of them nearly parallel."""
     sizes = st.sampled_from([1e-3, 1.0, 10.0])
     return st.builds(lambda x, size: DeepRows.of(size * x, bias), points((2, 4), (2, 4)), sizes)
 
@@ -106,20 +113,23 @@ HALF = sp.Rational(1, 2)
 
 @dataclass(frozen=True)
 class Recursion:
-    """Theta of `depth` layers of weights; fields with a default plant faults in it, for mutants."""
+    """The recursion for Theta of `depth` layers of weights. Other values of the fields with a default make it wrong.
+
+    Mutants use such values.
+    """
 
     activation: str  # activation of the hidden layers
     depth: int  # layers of weights
-    one: bool = False  # Theta of a sample with itself, not of two samples
-    he: Any = 2  # factor between ReLU layers
-    readout_gain: Any = 1  # gain of the last layer
-    with_readout: bool = True  # whether the readout's part is counted
+    one: bool = False  # whether Theta is that of a sample with itself rather than of two samples
+    he: Any = 2  # the factor from ReLU layer to ReLU layer
+    readout_gain: Any = 1  # the factor of the last layer
+    with_readout: bool = True  # whether the term of the readout's own weights is counted
     arc: Any = sp.acos  # the function for the inverse cosine
     slope_of: Any = 1  # multiplies E[phi' phi']
-    trained_bias: bool = True  # whether the biases' own part is counted
+    trained_bias: bool = True  # whether the term of the biases themselves is counted
     biased_readout: bool = False  # whether the readout has a bias too
-    size: Any = 2  # factor of a in erf's 1 + 2 a
-    curved: Any = 1  # factor of GELU's part beside c / 4
+    size: Any = 2  # the factor of a in the term 1 + 2 a of erf
+    curved: Any = 1  # the factor of the term that GELU has in addition to c / 4
 
     def expression(self) -> sp.Expr:
         """Theta as a formula in |x|^2, |z|^2, x.z and the biases' factor."""
@@ -138,7 +148,7 @@ class Recursion:
         return self.readout_gain * (readout + theta * slope) + (square if self.biased_readout else 0)
 
     def _moments(self, a: Any, b: Any, c: Any) -> tuple[Any, Any]:
-        """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] of Gaussian u, v of variances a, b and covariance c."""
+        """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for Gaussian u, v with variances a, b and covariance c."""
         same = a == c
         if self.activation == "relu":
             if same:
@@ -159,7 +169,7 @@ class Recursion:
 
 PAIRS = (("relu", 2), ("relu", 3), ("relu", 5), ("erf", 2), ("erf", 4), ("gelu", 2), ("gelu", 3))
 ALONE = (("relu", 5), ("erf", 3), ("gelu", 2))
-LEAST = 1e-7  # least sine; balls of 128 bits still resolve its arccos
+LEAST = 1e-7  # least sine of an angle; ball arithmetic of 128 bits still resolves the arccos of such an angle
 
 CASES = tuple((*network, False) for network in PAIRS) + tuple((*network, True) for network in ALONE)
 
@@ -170,7 +180,7 @@ def _formulas() -> tuple[sp.Expr, ...]:
 
 
 def _wrong(name: str, sort: Change, layers: int = 0, **changed) -> Mutant:
-    """A mutant: every formula with fields of the recursion changed, or with `layers` more layers."""
+    """A mutant in which fields of every recursion are changed, or every recursion has `layers` more layers."""
 
     def change(expression: sp.Expr) -> sp.Expr:
         activation, depth, one = CASES[_formulas().index(expression)]

@@ -1,4 +1,4 @@
-"""A network of any depth, linearised in its parameters, trains exactly by the round map of its own kernel."""
+"""A statement on networks of any depth: linearised in its parameters, a network follows the round map of its kernel."""
 
 import sympy as sp
 
@@ -18,7 +18,7 @@ def _constants(case: DeepRun) -> dict:
 
 
 def _measure(case: DeepRun) -> tuple[Estimate, ...]:
-    """y(T) - y of the trained network, and |theta(T) - theta(0)|^2; the same two by the library's kernel regime."""
+    """y(T) - y and |theta(T) - theta(0)|^2, for the trained network and again by the library's kernel regime."""
     regimes = [regime(case.problem, case.setup, order.kernel) for order in case.orders]
     last, outputs = case.setup.rounds, case.orders[0].first
     known = [-own_regime.residual(last, outputs) for own_regime in regimes]

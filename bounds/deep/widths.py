@@ -1,4 +1,7 @@
-"""Deep networks and their width: the limit kernel and its dynamics, smooth or with kinks, client by client."""
+"""Statements on deep networks and their width: the limit kernel and its training dynamics, and the clients' movements.
+
+There are statements for smooth activations and for activations with kinks.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,19 +39,20 @@ OF_A_NEURON = "exponent in m of mean_c |theta_c - theta'| / sqrt(m)"
 OF_A_ROUND = "mean_c |theta_c - theta'| / |theta' - theta|"
 
 
-RUNGS = {round(2 ** (8 + half / 2)): 40 for half in range(11)}  # networks at each width
-DRAWS = 8  # draws of B, each from 8 replicates of SAMPLING
-SAMPLING = {"draws": 512, "starts": 16}  # draws of B matter more than starts, which are stratified
+RUNGS = {round(2 ** (8 + half / 2)): 40 for half in range(11)}  # maps a width to the number of networks
+DRAWS = 8  # number of independent draws of B, each from 8 replicates of SAMPLING
+# the error depends more on the number of draws than on that of starts, which are stratified
+SAMPLING = {"draws": 512, "starts": 16}
 
 
 @dataclass(frozen=True, eq=False)
 class KinkLadder(Rungs):
-    """Networks of depth 2 in NTK parametrisation; labels are y_m(0) + r_0 with r_0 = problem.y."""
+    """Networks of depth 2 in NTK parametrisation. The labels are y_m(0) + r_0 with r_0 = problem.y."""
 
     problem: Problem
     setup: Setup
     seed: int
-    # widths, counts, seed: as `Rungs`
+    # widths, counts and seed have the meaning that they have in `Rungs`
     widths: tuple[int, ...] = tuple(RUNGS)
     counts: tuple[int, ...] = tuple(RUNGS.values())
 
@@ -62,7 +66,7 @@ class KinkLadder(Rungs):
 
     @prepared
     def along(self) -> list[list[float]]:
-        """<H(T) - H(0), B> / |B|^2 of every network, by width."""
+        """The values of <H(T) - H(0), B> / |B|^2 for every network, by width."""
         return self.in_rungs("along", self._row)
 
     def _row(self, row: int, places: range) -> Iterator[float]:
@@ -74,9 +78,9 @@ class KinkLadder(Rungs):
 
     @property
     def multiple(self) -> Estimate:
-        """The limit, along B, of the mean over networks of m^(1/2) (H(T) - H(0)), as a multiple of B."""
+        """The coefficient of B in the limit of the mean over networks of m^(1/2) (H(T) - H(0)), by projection on B."""
         mean = self.layers.mean(axis=0)
-        # the projection of B on its own mean, which is 1, with the error of the mean
+        # the projection of B on its mean, whose value is 1 and whose error is that of the mean
         drawn = over_replicates((self.layers * mean).sum(axis=(1, 2)) / (mean**2).sum())
         coefficient = leading_coefficient(self.sizes, list(map(np.array, self.along)), -0.5)
         error = coefficient.error + drawn.error * (np.abs(coefficient.value) + coefficient.error) / (1 - drawn.error)
@@ -97,12 +101,12 @@ KINK_LADDERS = Family(
         lambda seed: KinkLadder(equal_points(seed), SETUP, seed * SPACING, counts=(6,) * len(RUNGS)), st.integers(0, 99)
     ),
     trials=1,
-    needs=20,  # a number of runs, not of ladders
+    needs=20,  # this is a number of runs, not of ladders
     fixed=True,
 )
 
 
-third = sp.Symbol("mu_3", positive=True)  # third moment of a standard Gaussian readout weight
+third = sp.Symbol("mu_3", positive=True)  # third absolute moment of a standard Gaussian readout weight
 THIRD = 2 * sp.sqrt(2 / sp.pi)
 
 

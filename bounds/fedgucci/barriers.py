@@ -1,4 +1,4 @@
-"""Definitions 2.1 and 3.6, Eqs (3), (4), (9), and X1: barriers of two networks and of groups."""
+"""Statements on the barriers of two networks and of groups: Definitions 2.1 and 3.6, Eqs (3), (4), (9), and X1."""
 
 from functools import lru_cache
 
@@ -34,7 +34,7 @@ LOSSES = ("squared", "absolute")
 
 @lru_cache(maxsize=4)
 def _suprema(case: CubeNetworks) -> tuple[list[Barrier], list[Barrier], Barrier]:
-    """The barrier and the largest loss on the segment for each of LOSSES, and the largest gap."""
+    """The barrier and the largest loss on the segment, both for each of LOSSES, and the largest gap."""
     barriers, largest = (
         [find(*pair(case), case.x, case.y, loss) for loss in LOSSES] for find in (loss_barrier, largest_loss)
     )
@@ -57,7 +57,10 @@ def _constants_f1(case: CubeNetworks) -> dict:
 
 
 def _measure_f1(case: CubeNetworks) -> tuple[Estimate, Estimate, Estimate]:
-    """For each loss the barrier at both ends, 0, and the exact barrier; the largest losses; the largest gap."""
+    """Three quantities: barriers, largest losses, and the largest gap.
+
+    For each loss the barriers are 0 at both ends of the segment, and then the exact barrier.
+    """
     barriers, largest, farthest = _suprema(case)
     zero = Estimate.exact(0.0)
     parts = [part for barrier in barriers for part in (zero, zero, barrier.value)]
@@ -65,11 +68,11 @@ def _measure_f1(case: CubeNetworks) -> tuple[Estimate, Estimate, Estimate]:
 
 
 between_accuracy, first_accuracy, second_accuracy = sp.symbols("A_alpha A_1 A_2", positive=True)
-BESIDE = 1e-9  # distance to either side of a jump at which the limits of the accuracy are taken
+BESIDE = 1e-9  # the limits of the accuracy at a jump are taken at this distance on either side
 
 
 def _lowest_near(case: CubeNetworks, place: float) -> float:
-    """The accuracy at a place; at a jump, the lower of its limits."""
+    """The accuracy at a place of the segment. At a jump it is the lower one of the two limits."""
     near = np.clip([place - BESIDE, place, place + BESIDE], 0, 1)
     return min(accuracy(between(*pair(case), a), case.x, case.y) for a in near)
 
@@ -86,7 +89,10 @@ def _constants_f1b(case: CubeNetworks) -> dict:
 
 
 def _measure_f1b(case: CubeNetworks) -> Estimate:
-    """1 - B at both ends, where B = 0, and at the barrier; the scale of 1 - B is never 0."""
+    """1 - B at both ends, where the barrier B is 0, and at the place of the barrier.
+
+    1 - B takes the place of B because it is never 0, so that relative errors make sense.
+    """
     barrier = accuracy_barrier(*pair(case), case.x, case.y).value
     return Estimate.stacked([Estimate.exact(1.0), Estimate.exact(1.0), 1 - barrier])
 
@@ -106,7 +112,7 @@ NO_DEAD_INPUT = Hypothesis(
 
 
 def _families_f1b(options: Options) -> tuple[CubeFamily, ...]:
-    """The default families whose anchor's hidden weights are not 0."""
+    """The default families except those whose anchor's hidden weights are 0."""
     return tuple(family for family in cube_families(options, side=1.5, n=24, trials=20) if not family.at_origin)
 
 
@@ -135,7 +141,10 @@ def _constants_f14(case: CubeNetworks) -> dict:
 
 
 def _measure_f14(case: CubeNetworks) -> tuple[Estimate, Estimate]:
-    """The loss barrier, and 1 less the accuracy barrier, a number whose scale is never 0."""
+    """The loss barrier, and 1 minus the accuracy barrier.
+
+    The second value is never 0, so that relative errors make sense.
+    """
     drop = group_accuracy_barrier(case.networks, case.x, _signs(case))
     return group_barrier(case.networks, case.x, case.y), 1 - drop
 
@@ -147,10 +156,10 @@ SOME_ACCURATE = Hypothesis(
 )
 
 
-u = sp.Symbol("u", real=True)  # place within a piece, -1..1
+u = sp.Symbol("u", real=True)  # a place within a piece, from -1 to 1
 COEFFICIENTS = sp.symbols("c_0:5", real=True)
 peak = sp.Symbol("L_peak", positive=True)
-NODES = np.cos(np.pi * (np.arange(5) + 0.5) / 5)  # points at which a piece is interpolated
+NODES = np.cos(np.pi * (np.arange(5) + 0.5) / 5)  # the points of a piece between which it is interpolated
 FROM_NODES = np.linalg.inv(np.vander(NODES, increasing=True))
 BETWEEN_NODES = np.array([-0.8, -0.3, 0.45, 0.9])
 NARROW = 1e-6  # pieces narrower than this are not interpolated
@@ -158,7 +167,7 @@ NARROW = 1e-6  # pieces narrower than this are not interpolated
 
 @lru_cache(maxsize=4)
 def _pieces(case: CubeNetworks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Left ends and widths of the pieces, (P,), and the quartic through five values of each, (P, 5)."""
+    """The left ends and widths of the pieces, (P,), and the quartic through five values of each piece, (P, 5)."""
     edges = crossings(case)
     widths = np.diff(edges)
     left, widths = edges[:-1][widths > NARROW], widths[widths > NARROW]
@@ -167,7 +176,10 @@ def _pieces(case: CubeNetworks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _interpolated_peak(case: CubeNetworks) -> tuple[float, float]:
-    """The loss where it exceeds its chord most, and the place, from every piece's ends and stationary points."""
+    """The loss at the place where it exceeds its chord the most, and this place.
+
+    It is found among the ends and the stationary points of every piece.
+    """
     left, widths, quartics = _pieces(case)
     ends = mean_square(case, np.array([0.0, 1.0]))
     best, place = 0.0, 0.0
@@ -197,7 +209,7 @@ def _constants_x1(case: CubeNetworks) -> dict:
 
 
 def _measure_x1(case: CubeNetworks) -> tuple[Estimate, Estimate]:
-    """The loss between the five interpolated values of every piece; the exact barrier."""
+    """The loss between the five interpolated places of every piece, and the exact barrier."""
     left, widths, _ = _pieces(case)
     places = left[:, None] + widths[:, None] * (BETWEEN_NODES + 1) / 2
     ends = Estimate.stacked([loss_at(case, 0.0), loss_at(case, 1.0)])
@@ -209,7 +221,7 @@ def _measure_x1(case: CubeNetworks) -> tuple[Estimate, Estimate]:
 
 
 def _largest_activation(case: CubeNetworks) -> float:
-    """The largest pre-activation at either end; if it is negative, all outputs on the segment are 0."""
+    """The largest pre-activation of both networks. If it is negative, all outputs on the segment are 0."""
     return max(float((case.x @ network.hidden.T).max()) for network in pair(case))
 
 
@@ -217,7 +229,10 @@ ACTIVE = Hypothesis("some-unit-active", "some unit is active on some input at on
 
 
 def _families_x1(options: Options) -> tuple[Family, ...]:
-    """`small_families`, and a family of so few units and inputs that the barrier is often on the last piece."""
+    """The families of `small_families`, and one family of very few units and inputs.
+
+    In that family the barrier is often on the last piece of the segment.
+    """
     few = CubeFamily(h=2, l=2, side=1.5, n=2, trials=options.trials or 20)
     return small_families(options) + ((with_far_labels(few),) if options.data is None else ())
 

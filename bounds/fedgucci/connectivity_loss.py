@@ -1,4 +1,7 @@
-"""Eqs (7), (8), (11) and (12): the connectivity loss, the window of anchors, and the objectives that contain them."""
+"""Statements on the connectivity loss, on the window of anchors, and on the objectives that contain them.
+
+They are on Eqs (7), (8), (11) and (12).
+"""
 
 from collections import deque
 from dataclasses import dataclass, replace
@@ -26,7 +29,10 @@ NODES = np.array([-np.sqrt(3 / 5), 0.0, np.sqrt(3 / 5)])
 
 
 def _constants(case: CubeNetworks) -> dict:
-    """For each of the three Gauss points, the sum over the pieces of width times loss."""
+    """The values of the symbols.
+
+    For each of the three Gauss points, the widths of the pieces times the losses are summed.
+    """
     edges = crossings(case)
     left, widths = edges[:-1], np.diff(edges)
     sums = widths @ mean_square(case, left[:, None] + widths[:, None] * (NODES + 1) / 2)
@@ -50,9 +56,9 @@ CONNECTION = "L_{connect}(w_1, w_2)"
 
 @dataclass(frozen=True, eq=False)
 class AnchorWindow(Case):
-    """Global models w_g^1..w_g^t, a client's model on data (x, y), N = keep and beta.
+    """The global models w_g^1..w_g^t, a client's model on data (x, y), the number N = keep of anchors, and beta.
 
-    The networks share their hidden weights, so that outputs are linear along every segment.
+    The networks have the same hidden weights, so that outputs are linear along every segment.
 
     Raises:
         ValueError: no model, different shapes or hidden weights, labels that do not fit, keep or beta not positive.
@@ -79,7 +85,7 @@ class AnchorWindow(Case):
 
     @cached_property
     def store(self) -> tuple[int, ...]:
-        """The rounds whose models the clients hold after round t: a store of N places, filled in turn."""
+        """The rounds whose models the clients hold after round t. The store has N places, which are filled in turn."""
         return tuple(deque(range(1, len(self.models) + 1), maxlen=self.keep))
 
     def describe(self) -> dict:
@@ -88,7 +94,7 @@ class AnchorWindow(Case):
 
 
 def _window(seed: int) -> AnchorWindow:
-    """One to eight rounds, one to five anchors, five hidden units, twelve inputs on the sphere."""
+    """One to eight rounds, one to five anchors, five hidden units, and twelve inputs on the sphere."""
     rng = np.random.default_rng([seed, 6])
     hidden, rounds = rng.standard_normal((5, 3)), int(rng.integers(1, 9))
     x = rng.standard_normal((12, 3))
@@ -100,7 +106,7 @@ def _window(seed: int) -> AnchorWindow:
 
 @st.composite
 def _windows(draw: DrawFn) -> AnchorWindow:
-    """Up to ten rounds and anchors, small integer weights, any beta."""
+    """Up to ten rounds and ten anchors, with small integer readouts and any beta."""
     case = _window(draw(st.integers(0, 2**16)))
     readouts = draw(st.lists(st.lists(st.integers(-3, 3), min_size=5, max_size=5), min_size=1, max_size=10))
     models = tuple(TwoLayer(case.client.hidden, np.array(row, float)) for row in readouts)
@@ -119,7 +125,10 @@ def _residual(case: AnchorWindow, readout: np.ndarray) -> np.ndarray:
 
 
 def _window_constants(case: AnchorWindow) -> dict:
-    """Means over the data of products of residuals, of the client and of the last min(t, N) global models."""
+    """The values of the symbols, which are means over the data of products of residuals.
+
+    The residuals are those of the client's model and of the last min(t, N) global models.
+    """
     last = case.models[-case.keep :]
     r, others = _residual(case, case.client.readout), [_residual(case, model.readout) for model in last]
     sums = {own: (r**2).mean(), cross: sum((r * a).mean() for a in others), anchors: sum((a**2).mean() for a in others)}
@@ -129,7 +138,10 @@ def _window_constants(case: AnchorWindow) -> dict:
 
 
 def _measured_window(case: AnchorWindow) -> tuple[Estimate, ...]:
-    """Size of the store, its oldest and newest round, and the client's objective with the store's models as anchors."""
+    """The size of the store, its oldest and its newest round, and the client's objective.
+
+    The anchors of the objective are the models in the store.
+    """
     held = case.store
     own_loss = float((_residual(case, case.client.readout) ** 2).mean())
     losses = [connectivity_loss(case.client, case.models[round_ - 1], case.x, case.y) for round_ in held]

@@ -1,4 +1,4 @@
-"""Theorems 3.5 and 3.8, and the repaired bounds R1, R1g, R4: barriers of networks drawn in a cube."""
+"""Statements on the barriers of networks drawn in a cube: Theorems 3.5 and 3.8, and the repaired bounds R1, R1g, R4."""
 
 from __future__ import annotations
 
@@ -66,21 +66,24 @@ EVERY_INPUT = side * b * sp.sqrt(h * l) / 2 * (side * sp.sqrt(C * h) / 2 + d_anc
 
 @dataclass(frozen=True, eq=False)
 class WorstInput(CubeNetworks):
-    """Networks of a cube, and one input that is chosen after the networks are known."""
+    """Networks of a cube, with one input that is chosen after the networks are known."""
 
     def redrawn(self, seed: int) -> WorstInput:
-        """Other networks, and the input that they choose."""
+        """Other networks, with the input that is chosen for them."""
         return chosen_input(super().redrawn(seed))
 
 
 def chosen_input(case: CubeNetworks) -> WorstInput:
-    """The case on the unit input along u_1 - u_2 of the first unit, where its two preactivations differ most."""
+    """The case with one unit input, along u_1 - u_2 of the first unit.
+
+    There the unit's two pre-activations differ most.
+    """
     first, second = (network.hidden[0] for network in case.networks[:2])
     x = (first - second) / np.linalg.norm(first - second)
     return WorstInput(case.anchor, case.networks, case.side, x[None], case.y[:1], case.delta, case.loss, case.reach)
 
 
-# One unit around u_anc = 0, v_anc = 100, with 1600 features, on an input that depends on the draw.
+# One unit around u_anc = 0 and v_anc = 100, with 1600 features, on an input that depends on the drawn networks.
 _UNIT = CubeFamily(h=1, l=1600, side=1.0, n=1, at_origin=True, anchor_norm=100.0, trials=20)
 WORST_INPUTS = changed(_UNIT, _UNIT.name, chosen_input)
 
@@ -243,8 +246,8 @@ STATEMENTS = (
         "outputs (F16), with the loss's own constant, without gamma and Gamma, and without growth in K. R5 has a "
         "volume of low loss in place of d, also without gamma and Gamma",
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
-        # the printed left side is the gap of the outputs, which does not depend on the loss; so no case can show that
-        # Assumption 3.2 is needed
+        # The printed left side is the gap of the outputs, which does not depend on the loss. So no case can show that
+        # Assumption 3.2 is needed.
         necessity={name: case for name, case in NEEDED.items() if name != AS_ASSUMED.name}
         | {CONNECTED.name: hardly_connected},
         measure=lambda case: (mean_group_deviation(case), group_loss(case)),

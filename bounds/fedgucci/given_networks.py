@@ -1,4 +1,4 @@
-"""R2, R3 and the sure bound: barriers of any given networks."""
+"""Statements on the barriers of any given networks: R2, R3 and the sure bound."""
 
 import numpy as np
 import sympy as sp
@@ -20,17 +20,17 @@ from bounds.symbols import delta
 from ntkfl.connectivity import ABSOLUTE, CROSS_ENTROPY, TwoLayer
 from ntkfl.estimate import Estimate
 
-INSIDE = 0.999  # largest distance of the networks' parameters from the anchor's, divided by half the side
+INSIDE = 0.999  # largest distance of a network's parameter from the anchor's, divided by half the side of the cube
 
 
 def _corners(kinks: bool, outputs: int, seed: int) -> CubeNetworks:
-    """Networks with the signs, side and lengths of one seed; 16 units, 3 features."""
+    """Networks of 16 units and 3 features. The seed determines their signs, the side, and the lengths."""
     rng = np.random.default_rng([seed, 31])
     return _built(kinks, outputs, (16, 3), rng, np.exp(rng.uniform(-4, 0, 3)) * (1, 1, 1e4))
 
 
 def _any_corners(kinks: bool, outputs: int) -> SearchStrategy[CubeNetworks]:
-    """Corners of cubes of other sizes."""
+    """Networks at opposite corners of cubes of other sizes."""
 
     def built(seed: int, h: int, features: int, side: float, length: float) -> CubeNetworks:
         return _built(kinks, outputs, (h, features), np.random.default_rng([seed, 31]), np.array([side, length, 1e3]))
@@ -42,13 +42,13 @@ def _any_corners(kinks: bool, outputs: int) -> SearchStrategy[CubeNetworks]:
 def _built(
     kinks: bool, outputs: int, shape: tuple[int, int], rng: np.random.Generator, sizes: np.ndarray
 ) -> CubeNetworks:
-    """Two networks at opposite corners of the cube, on one input whose entries all have the same size.
+    """Two networks at opposite corners of the cube, on one input whose entries all have the same absolute value.
 
     The loss is the absolute loss for one output, and cross-entropy for several. For cross-entropy one more unit, equal
     in both networks, moves the outputs to where the loss is steepest.
 
-    With `kinks` the rows are +-d/2 around U_anc = 0 under equal readouts, so that each unit is active in one network
-    only. Otherwise all units are active and the readouts are +-d/2 around 0, so that z is a parabola.
+    With `kinks` the hidden rows are +-d/2 around U_anc = 0 and the readouts are equal, so that each unit is active in
+    one network only. Otherwise all units are active and the readouts are +-d/2 around 0, so that z is a parabola.
     """
     (h, features), (side, length, norm) = shape, sizes.tolist()
     x = rng.choice([-length, length], (1, features))
@@ -59,7 +59,8 @@ def _built(
         direction = np.ones(1) if outputs == 1 else np.eye(outputs)[1] - np.eye(outputs)[0]
         direction *= norm / np.linalg.norm(direction) / np.sqrt(h - 1)
         hidden, readout = np.zeros((h, features)), np.tile(direction[:, None], h)
-        readout[:, -1] *= -1e-3 * (outputs > 1)  # this unit is far from its kink: class 0 leads, and the label is 1
+        # this unit is far from its kink; with it class 0 has the largest output, and the label is 1
+        readout[:, -1] *= -1e-3 * (outputs > 1)
         hidden[-1] = 1e4 * (h * side * features * length + 1 / norm) / length / features * along
         pulls = np.zeros_like(readout)
     else:
@@ -73,7 +74,10 @@ def _built(
 
 
 def corner_families(options: Options) -> tuple[Family, ...]:
-    """One output and several, with kinks and without; no family for the user's inputs, whose entries differ in size."""
+    """Families with one output and with several, with kinks and without.
+
+    There are none for the user's inputs, whose entries differ in size.
+    """
     return () if options.data is not None else tuple(family.with_trials(options.trials) for family in CORNERS)
 
 
@@ -98,13 +102,16 @@ p, q = sp.symbols("p q", positive=True)
 
 
 def steep_loss() -> NetworkPair:
-    """The squared loss far from the labels, without R: its slope exceeds 1, the constant that is used without R."""
+    """A pair with the squared loss, far from the labels and without R.
+
+    The slope of the loss exceeds 1, which is the constant that is used without R.
+    """
     first, second = (TwoLayer(np.array([[u]]), np.array([1.0])) for u in (1.0, -1.0))
     return NetworkPair(first, second, np.array([[1.0]]), np.array([1e3]), "squared")
 
 
 density, ratios = sp.symbols("c_l q", positive=True)
-MISSED = 1e-6  # probability that a bound from the sample of the ball is wrong
+MISSED = 1e-6  # the probability that a bound from a sample of inputs is wrong
 R3 = density * b * l * side**2 / 4 * ratios + side**2 * b * sp.sqrt(h * l / (l + 2)) / 2 * (
     1 + MORE_OUTPUTS + sp.sqrt(sp.log(4 * N / delta) / 6)
 )
@@ -113,8 +120,8 @@ R3 = density * b * l * side**2 / 4 * ratios + side**2 * b * sp.sqrt(h * l / (l +
 def mean_gap(case: CubeNetworks) -> Estimate:
     """sup over alpha of E_x |z_x(alpha)|_2, enclosed between E_x |z_x(1/2)| and the mean of R2's bound on z_x.
 
-    Both ends are means over the case's inputs, a sample of the uniform law on the unit ball, with empirical Bernstein
-    bounds (Maurer and Pontil 2009) at the level 1 - MISSED.
+    Both ends are means over the case's inputs, which are a sample of the uniform law on the unit ball. Their errors are
+    empirical Bernstein bounds (Maurer and Pontil 2009) at the level 1 - MISSED.
     """
     first, second = case.networks[:2]
     a, c = (np.asarray(case.x @ net.hidden.T) for net in (first, second))
@@ -133,7 +140,7 @@ def mean_gap(case: CubeNetworks) -> Estimate:
 
 
 def _weighted_ratios(anchor: TwoLayer) -> float:
-    """sum_i |v_anc,i|_2 / |u_anc,i| over the rows that are not 0, rounded up."""
+    """The sum of |v_anc,i|_2 / |u_anc,i| over the rows that are not 0, rounded up."""
     rows = np.linalg.norm(anchor.hidden, axis=1)
     readout = np.linalg.norm(np.atleast_2d(anchor.readout), axis=0)
     alive = rows > 0
@@ -141,7 +148,7 @@ def _weighted_ratios(anchor: TwoLayer) -> float:
 
 
 def _dead_rows(anchor: TwoLayer) -> int:
-    """Number of units with u_anc,i = 0 and v_anc,i not 0."""
+    """The number of units with u_anc,i = 0 and v_anc,i not 0."""
     return int((~anchor.hidden.any(axis=1) & np.atleast_2d(anchor.readout).any(axis=0)).sum())
 
 
@@ -155,18 +162,23 @@ def _small_population(units: int, features: int, side: float, seed: int) -> Cube
     return CubeFamily(h=units, l=features, side=side, rows="ball", n=2000).case(seed)
 
 
-# For the search: up to eight units and six features, of any side.
+# The networks of the counterexample search have up to eight units and six features, in cubes of any side.
 _SMALL_POPULATIONS = st.builds(
     _small_population, st.integers(1, 8), st.integers(1, 6), log_uniform(1e-3, 1), st.integers(0, 2**16)
 )
 
 
 def with_populations(base: CubeFamily) -> Family:
-    """The networks of a family whose inputs are a sample of the ball; the search draws such inputs too."""
+    """The networks of a family whose inputs are a sample of the unit ball.
+
+    The counterexample search draws such inputs too.
+    """
     return Family(base.name, CubeFamily.case, _SMALL_POPULATIONS, (base,), base.trials)
 
 
-# h = 64, l = 4, and smaller networks in smaller cubes; the law of x is part of the claim.
+# Networks with h = 64 and l = 4, and smaller networks, partly in smaller cubes. The inputs are uniform in the unit
+# ball,
+# since the law of x is part of the claim.
 BALLS = tuple(
     with_populations(
         CubeFamily(h=units, l=features, side=d, rows="ball", n=8000, trials=25, outputs=outputs, loss=loss)
@@ -279,7 +291,7 @@ STATEMENTS = (
         families=BALLS,
         mutants=(power(side, 3), replaced(side, side / 20, "side over 20", Change.CONSTANT)),
         necessity={
-            # U_anc = 0: the share of inputs at which a unit switches does not fall with the side.
+            # With U_anc = 0 the share of inputs at which a unit switches does not fall with the side.
             "rows-not-zero": lambda: CubeFamily(h=4, l=2, side=1e-3, rows="ball", n=4000, at_origin=True).case(0)
         },
         uses=("fedgucci/R1", "fedgucci/R2"),

@@ -1,4 +1,7 @@
-"""Lemmas of the proofs: the cube's side by the volume of low loss (3.3, R5), and tails of sums of uniform variables."""
+"""Statements on lemmas of the proofs.
+
+They are on the side of the cube and the volume of low loss (3.3, R5), and on the tails of sums of uniform variables.
+"""
 
 import math
 from dataclasses import dataclass
@@ -24,15 +27,15 @@ Interval = tuple[arb, arb]
 
 @dataclass(frozen=True, eq=False)
 class LowLossRegion(Case):
-    """The loss L(w) = max_j ((w_j - m_j)^2 - p_j)^2 on |w_j| <= R, an anchor, the side d of a cube around it, and eps.
+    """The loss L(w) = max_j ((w_j - m_j)^2 - p_j)^2 on the box |w_j| <= R, with an anchor, a cube around it, and eps.
 
-    All numbers are exact.
+    The cube has the side d. All numbers are exact.
 
     Raises:
         ValueError: lists of different lengths, a side, eps or reach that is not positive, an anchor outside the box.
     """
 
-    # middles, splits, anchor: m, p and the anchor, S numbers each
+    # m, p and the anchor have S numbers each
     middles: tuple[Fraction, ...]
     splits: tuple[Fraction, ...]
     anchor: tuple[Fraction, ...]
@@ -52,7 +55,7 @@ class LowLossRegion(Case):
 
     @property
     def size(self) -> int:
-        """S."""
+        """S, the number of parameters."""
         return len(self.middles)
 
     def wells(self, j: int) -> list[Interval]:
@@ -62,17 +65,18 @@ class LowLossRegion(Case):
             return []
         far = (split + root).sqrt()
         wells = [(middle - far, middle + far)]
-        if self.splits[j] > 0 and self.splits[j] ** 2 > self.eps:  # decided exactly: whether there are two wells
+        # this comparison is exact; it decides whether there are two wells
+        if self.splits[j] > 0 and self.splits[j] ** 2 > self.eps:
             near = (split - root).sqrt()
             wells = [(middle - far, middle - near), (middle + near, middle + far)]
         return [_cut(well, -exact_ball(self.reach), exact_ball(self.reach)) for well in wells]
 
     def cube(self, j: int) -> Interval:
-        """Coordinate j's interval of the cube around the anchor."""
+        """The interval of coordinate j in the cube around the anchor."""
         return exact_ball(self.anchor[j] - self.side / 2), exact_ball(self.anchor[j] + self.side / 2)
 
     def volume(self) -> Estimate:
-        """|E_eps|, within the box."""
+        """The volume |E_eps| of the region of low loss, within the box."""
         with precision():
             return self._product([[_length(well) for well in self.wells(j)] for j in range(self.size)])
 
@@ -85,12 +89,12 @@ class LowLossRegion(Case):
             return enclosure(volume.root(self.size) if volume > 0 else arb(0))
 
     def volume_in_cube(self) -> Estimate:
-        """|E_eps cap V_d|."""
+        """|E_eps cap V_d|, the volume of the region of low loss within the cube."""
         with precision():
             return self._product([[_length(_cut(w, *self.cube(j))) for w in self.wells(j)] for j in range(self.size)])
 
     def probability(self) -> Estimate:
-        """P over w uniform in V_d that w is in E_eps and max over alpha of L(alpha anchor + (1 - alpha) w) <= eps."""
+        """P(w is in E_eps and max over alpha of L(alpha anchor + (1 - alpha) w) <= eps), for w uniform in V_d."""
         with precision():
             lengths = []
             for j in range(self.size):
@@ -107,7 +111,10 @@ class LowLossRegion(Case):
             return max((float(enclosure(end).hi) for end in ends), default=0.0)
 
     def is_star(self) -> bool:
-        """Whether E_eps is one interval in each coordinate and contains the anchor, hence a star around the anchor."""
+        """Whether E_eps is one interval in each coordinate and contains the anchor.
+
+        Then it is a star around the anchor.
+        """
         with precision():
             return all(
                 len(wells) == 1 and exact_ball(place) > wells[0][0] and exact_ball(place) < wells[0][1]
@@ -136,7 +143,7 @@ def _length(interval: Interval) -> arb:
 
 
 def _region(inside: bool, seed: int) -> LowLossRegion:
-    """One to six coordinates; `inside`: the low region is one box around the anchor, within the cube."""
+    """A region with one to six coordinates. If `inside`, it is one box around the anchor, within the cube."""
     rng = np.random.default_rng([seed, 3])
     size = int(rng.integers(1, 7))
 
@@ -158,7 +165,7 @@ def _any_region(parts: list[tuple[Fraction, ...]], side: Fraction, eps: Fraction
 
 
 def _regions() -> SearchStrategy[LowLossRegion]:
-    """Any wells, anchor, cube and box."""
+    """Any wells, with any anchor, cube and box."""
     sixteenths = st.integers(-64, 64).map(lambda k: Fraction(k, 16))
     positive = st.integers(1, 128).map(lambda k: Fraction(k, 16))
     coordinates = st.lists(st.tuples(sixteenths, sixteenths, sixteenths), min_size=1, max_size=4)
@@ -196,13 +203,19 @@ STAR = Hypothesis("star", "E_eps is a star domain about the anchor", lambda case
 
 
 def wide_well() -> LowLossRegion:
-    """L = w^4, eps = .9^4, d = 1: E_eps = (-.9, .9) is a star within d of the anchor 0, and wider than the cube."""
+    """The loss L = w^4 with eps = .9^4 and d = 1.
+
+    E_eps = (-.9, .9) is a star around the anchor 0. It lies within d of the anchor, and is wider than the cube.
+    """
     zero, one = (Fraction(0),), Fraction(1)
     return LowLossRegion(zero, zero, zero, one, Fraction(6561, 10_000), Fraction(4))
 
 
 def two_wells() -> LowLossRegion:
-    """L = (w^2 - 1)^2, eps = 1/4, wells at 1 and -1, the anchor in the first, d = 8: both wells lie in the cube."""
+    """The loss L = (w^2 - 1)^2 with eps = 1/4 and d = 8. The wells are at 1 and -1, and the anchor is at 1.
+
+    Both wells lie in the cube.
+    """
     one = Fraction(1)
     return LowLossRegion((Fraction(0),), (one,), (one,), Fraction(8), Fraction(1, 4), Fraction(4))
 
@@ -212,38 +225,44 @@ Row = tuple[int, ...]
 
 @dataclass(frozen=True)
 class LossTable(Case):
-    """A cube of side d in R^S, cut into cells; losses[k][i] is client i's loss on cell k; `level` is epsilon."""
+    """Losses that are constant on the cells of a cube of side d in R^S.
+
+    `losses[k][i]` is the loss of client i on cell k. `level` is epsilon.
+    """
 
     losses: tuple[Row, ...]
     level: int
     size: int
     side: float
-    low_outside: int = 0  # number of equal cells of the domain outside the cube with a mean loss below epsilon
+    low_outside: int = 0  # number of cells outside the cube, of the same size, in which the mean loss is below epsilon
 
     @property
     def clients(self) -> int:
-        """K."""
+        """K, the number of clients."""
         return len(self.losses[0])
 
     @property
     def failures(self) -> tuple[Fraction, ...]:
-        """For each client the probability that a network drawn in the cube has a loss of epsilon or more."""
+        """For each client, the probability that a network drawn in the cube has a loss of epsilon or more."""
         cells = len(self.losses)
         return tuple(Fraction(sum(row[i] >= self.level for row in self.losses), cells) for i in range(self.clients))
 
     @property
     def largest_failure(self) -> Fraction:
-        """delta: the largest of the clients' probabilities of failure."""
+        """delta, the largest of the clients' probabilities of a loss of epsilon or more."""
         return max(self.failures)
 
     @property
     def joint_failure(self) -> Fraction:
-        """The probability that, of K independent networks, one for each client, at least one fails for its client."""
+        """The probability that at least one of K independent networks, one for each client, has a high loss.
+
+        A loss is high if it is epsilon or more; the loss of a network is that of its client.
+        """
         return 1 - math.prod((1 - failure for failure in self.failures), start=Fraction(1))
 
     @property
     def low_share(self) -> Fraction:
-        """Volume of the part of the domain where the mean loss is below epsilon, over the volume of the cube."""
+        """The volume of the part of the domain where the mean loss is below epsilon, divided by the cube's volume."""
         low = sum(sum(row) < self.clients * self.level for row in self.losses) + self.low_outside
         return Fraction(low, len(self.losses))
 
@@ -261,7 +280,10 @@ class LossTable(Case):
 
 
 def _table(seed: int) -> LossTable:
-    """Up to five clients on 64 cells; mostly each client fails on its own cells, where the mean loss is high too."""
+    """Up to five clients on 64 cells. Mostly each client has its high losses on cells of its own.
+
+    In half of the tables these losses are so high that the mean loss on these cells is high too.
+    """
     rng = np.random.default_rng([seed, 5])
     clients, cells, level = int(rng.integers(2, 6)), 64, 10
     losses = rng.integers(0, level, (cells, clients)) if seed % 4 == 0 else np.zeros((cells, clients), int)
@@ -295,12 +317,12 @@ def _constants_r5(case: LossTable) -> dict:
     return {K: case.clients, S: case.size, d_eps: case.radius} | shares
 
 
-MOST = 10  # largest number n of terms, since the tail is a sum over all 2^n corners of the cube
+MOST = 10  # largest number n of terms; it is small because the tail is a sum over all 2^n corners of the cube
 
 
 @dataclass(frozen=True, eq=False)
 class UniformSum(Case):
-    """sum_i a_i X_i with X_i independent and uniform on [-d/2, d/2], and a level t > 0.
+    """The sum sum_i a_i X_i with X_i independent and uniform on [-d/2, d/2], and a level t > 0.
 
     Raises:
         ValueError: no weight, a weight of 0, more than MOST weights, or a side or level that is not positive.
@@ -322,9 +344,13 @@ class UniformSum(Case):
         return sum((a * a for a in self.weights), Fraction(0))
 
     def probability(self) -> Estimate:
-        """Pr[|sum| > t]: twice the volume above t, as a signed sum over the cube's corners beyond t."""
+        """Pr[|sum| > t], which is twice the volume where the sum exceeds t.
+
+        The volume is a signed sum over the corners of the cube at which the sum exceeds t.
+        """
         sizes = [abs(a) for a in self.weights]
-        reach = sum(sizes, Fraction(0)) / 2 - self.t / self.side  # distance of the top corner beyond the level
+        # by how much the sum exceeds t at the corner where it is largest, divided by the side
+        reach = sum(sizes, Fraction(0)) / 2 - self.t / self.side
         total = Fraction(0)
         for corner in product((0, 1), repeat=len(sizes)):
             beyond = reach - sum((a for a, down in zip(sizes, corner, strict=True) if down), Fraction(0))
@@ -338,7 +364,10 @@ class UniformSum(Case):
 
 
 def _sum(seed: int) -> UniformSum:
-    """Sums of 1 to 8 variables with weights in 1/4..2, levels up to the largest sum; every fifth level is near 0."""
+    """Sums of 1 to 8 variables with weights in 1/4..2, and levels up to the largest sum.
+
+    Every fifth level is near 0.
+    """
     rng = np.random.default_rng(seed)
     size = int(rng.integers(1, 9))
     sign = 1 if rng.integers(2) else -1
@@ -438,7 +467,8 @@ STATEMENTS = (
             Hypothesis(
                 "few-failures",
                 "K delta < 1",
-                lambda case: float(1 - case.clients * case.largest_failure) - 1e-12,  # rational: exact sign
+                # rational, so that the sign is exact
+                lambda case: float(1 - case.clients * case.largest_failure) - 1e-12,
             ),
             Hypothesis(
                 "few-joint-failures",
@@ -466,9 +496,9 @@ STATEMENTS = (
             replaced(S, 2 * S, "root of 2S for S", Change.INDEX),
         ),
         necessity={
-            # Three clients; one fails on two cells of five, so that K times the largest delta is above 1.
+            # Of three clients one has high losses on two cells of five, so that K times the largest delta is above 1.
             "few-failures": lambda: LossTable(((0, 0, 30), (0, 0, 30), (0, 0, 0), (0, 0, 0), (0, 0, 0)), 10, 1, 1.0),
-            # Two clients; each fails on two cells of five, and no cell fails both.
+            # Each of two clients has high losses on two cells of five, and no cell is high for both.
             "few-joint-failures": lambda: LossTable(((0, 20), (0, 20), (20, 0), (20, 0), (0, 0)), 10, 1, 1.0),
         },
         uses=("fedgucci/F3",),

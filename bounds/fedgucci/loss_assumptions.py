@@ -1,4 +1,7 @@
-"""Assumption 3.2, a 1-Lipschitz and smooth loss; Eqs (51) and (52), which move one end of a low-loss segment."""
+"""Statements on Assumption 3.2, a 1-Lipschitz and smooth loss, and on Eqs (51) and (52).
+
+Eqs (51) and (52) move one end of a segment of low loss.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -20,13 +23,15 @@ from ntkfl.connectivity.losses import LOSSES
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.messages import require_number
 
-FAR = 80  # outputs at which the slopes of logistic loss and cross-entropy are within e^-80 of the largest
+FAR = 80  # at outputs of this size the slopes of logistic loss and cross-entropy are within e^-80 of the largest slope
 STEP = 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
 class LossSteepness(Case):
-    """A loss of `outputs` outputs; the squared loss only where |f - y| <= reach, since it is not Lipschitz beyond.
+    """A loss of `outputs` outputs.
+
+    The squared loss is taken only where |f - y| <= reach, since it is not Lipschitz beyond.
 
     Raises:
         ValueError: an unknown loss, outputs that do not fit it, or a reach that is not positive and finite.
@@ -49,21 +54,25 @@ class LossSteepness(Case):
         with precision():
             match self.loss:
                 case "absolute":
-                    steepness, most = abs(arb(1)) - abs(arb(0)), arb(1)  # y = 0, f = 1, f' = 0
+                    steepness, most = abs(arb(1)) - abs(arb(0)), arb(1)  # at y = 0, f = 1, f' = 0
                 case "squared":
                     low = ball(self.reach) - ball(self.reach) * STEP
                     steepness = (ball(self.reach) ** 2 - low**2) / (ball(self.reach) * STEP)
                     most = 2 * ball(self.reach)
                 case "logistic":
                     steepness = (1 + arb(FAR + 1).exp()).log() - (1 + arb(FAR).exp()).log()
-                    most = arb(1)  # 1 / (1 + exp(y f))
+                    most = arb(1)  # the absolute slope is 1 / (1 + exp(y f))
                 case _:
-                    steepness, most = self._cross_entropy(), arb(2).sqrt()  # |p - e_y|^2 <= 2 (1 - p_y)^2
+                    # the gradient satisfies |p - e_y|^2 <= 2 (1 - p_y)^2
+                    steepness, most = self._cross_entropy(), arb(2).sqrt()
             lower, upper = enclosure(steepness), enclosure(most)
         return Estimate.between(lower.lo, upper.hi, "ball", Rigour.ENCLOSED)
 
     def _cross_entropy(self) -> arb:
-        """From logits (FAR, -FAR, -FAR, ...) with y the second, one step along (1, -1, 0, ...): length sqrt 2."""
+        """The mean slope of cross-entropy along a step of length sqrt 2 in the direction (1, -1, 0, ...).
+
+        The step starts at the logits (FAR, -FAR, -FAR, ...), where the label y is the second class.
+        """
         others = (self.outputs - 2) * arb(-FAR).exp()
 
         def loss(step: int) -> arb:
@@ -76,7 +85,7 @@ class LossSteepness(Case):
 
 
 def _loss(seed: int) -> LossSteepness:
-    """Every loss in turn, up to ten outputs, reach log-uniform in 1/8..8."""
+    """A loss, each of LOSSES in turn, with up to ten outputs and a reach that is log-uniform in 1/8..8."""
     rng = np.random.default_rng([seed, 4])
     loss = list(LOSSES)[seed % len(LOSSES)]
     several = int(rng.integers(2, 11))
@@ -89,7 +98,7 @@ SCALAR_LOSSES = Family(
     "losses of a scalar output",
     lambda seed: LossSteepness(("absolute", "logistic")[seed % 2]),
     st.builds(LossSteepness, st.sampled_from(["absolute", "logistic"])),
-    trials=2,  # the seed does not change a loss's constant
+    trials=2,  # the constant of a loss does not depend on the seed
     needs=2,
     fixed=True,
 )
@@ -106,9 +115,10 @@ ALL_LOSSES = Family(
 
 @dataclass(frozen=True, eq=False)
 class CircleNeuron(Case):
-    """f = v relu(u.x) in the plane: x uniform on |x| = radius, |u| = length, u at `angle`, then turned by `turn`.
+    """A neuron f = v relu(u.x) in the plane, with x uniform on the circle |x| = radius.
 
-    The loss is |f - y| with y <= 0 and v > 0, so that E L = E f - E y, whose gradient is that of E f.
+    u has the length `length`, first at the angle `angle`, and then turned by `turn`. The loss is |f - y| with y <= 0
+    and v > 0. So E L = E f - E y, and the gradient of E L is that of E f.
 
     Raises:
         ValueError: a readout, length or radius that is not positive, or a turn outside (0, pi].
@@ -127,13 +137,16 @@ class CircleNeuron(Case):
             raise ValueError(f"turn is {self.turn}; it must be in (0, pi]")
 
     def _gradient(self, angle: arb) -> tuple[arb, arb]:
-        """v E[1(u.x > 0) x]: the integral of (cos, sin) over the half circle around u."""
+        """v E[1(u.x > 0) x], as an integral of (cos, sin) over the half circle around u."""
         scale = ball(self.readout) * ball(self.radius) / (2 * arb.pi())
         low, high = angle - arb.pi() / 2, angle + arb.pi() / 2
         return scale * (high.sin() - low.sin()), scale * (low.cos() - high.cos())
 
     def curvature(self) -> Estimate:
-        """|grad(u') - grad(u)| / |u' - u| for the turned u: a lower bound on every smoothness constant of E L."""
+        """|grad(u') - grad(u)| / |u' - u|, where u' is the turned u.
+
+        It is a lower bound on every smoothness constant of E L.
+        """
         with precision():
             start, end = ball(self.angle), ball(self.angle) + ball(self.turn)
             change = [b - a for a, b in zip(self._gradient(start), self._gradient(end), strict=True)]
@@ -145,7 +158,7 @@ class CircleNeuron(Case):
 
 
 def _unit(seed: int) -> CircleNeuron:
-    """|u| log-uniform in .01..1, v and |x| in 1/4..4."""
+    """A neuron with |u| log-uniform in .01..1, and v and |x| log-uniform in 1/4..4."""
     rng = np.random.default_rng([seed, 5])
     length, readout, radius = 10 ** rng.uniform(-2, 0), 4 ** rng.uniform(-1, 1), 4 ** rng.uniform(-1, 1)
     return CircleNeuron(readout, length, radius, rng.uniform(0, 6), rng.uniform(0.01, 3))
@@ -165,29 +178,30 @@ lipschitz, readout, length, gamma = sp.symbols("c_L v u gamma", positive=True)
 
 Point = tuple[float, float]
 
-PIECES = 64  # pieces of the segment at first; pieces that may contain the supremum are then halved
-FINE = 1e-9  # relative width to which the supremum is enclosed
+PIECES = 64  # initial number of pieces of the segment; pieces that may contain the supremum are then halved
+FINE = 1e-9  # relative width of the enclosure of the supremum
 DEEPEST, MOST_PIECES = 60, 1024
 
 
 @dataclass(frozen=True)
 class CurvedValley(Case):
-    """L(x, y) = scale huber(y + c(x)), c(t) = p sin^2(pi t / T) - q sin^2(pi t / (2 T)), quadratic on |y + c| <= reach.
+    """The loss L(x, y) = scale huber(y + c(x)), where c(t) = p sin^2(pi t / T) - q sin^2(pi t / (2 T)).
 
-    L >= 0 and its gradient is Lipschitz on the whole plane, with the constant `smoothness`.
+    huber is quadratic on |y + c| <= reach. L >= 0, and its gradient is Lipschitz on the whole plane, with the constant
+    `smoothness`.
     """
 
     amplitudes: tuple[float, float]
     period: float
     reach: float
-    # model, anchor: the ends w_i and w_anc of the old segment
+    # the ends w_i and w_anc of the segment before the anchor is moved
     model: Point
     anchor: Point
-    moved_anchor: Point  # w_anc,i
+    moved_anchor: Point  # w_anc,i, the end after the move
     scale: float = 1.0
 
     def loss(self, x: arb, y: arb) -> arb:
-        """L at a point, in balls."""
+        """L at a point, in ball arithmetic."""
         p, q = (ball(amplitude) for amplitude in self.amplitudes)
         angle = x * arb.pi() / ball(self.period)
         residual = abs(y + p * angle.sin() ** 2 - q * (angle / 2).sin() ** 2)
@@ -196,7 +210,7 @@ class CurvedValley(Case):
 
     @cached_property
     def smoothness(self) -> Estimate:
-        """gamma: scale (1 + max c'^2 + reach max |c''|)."""
+        """gamma = scale (1 + max c'^2 + reach max |c''|)."""
         with precision():
             p, q = (abs(ball(amplitude)) for amplitude in self.amplitudes)
             turn = arb.pi() / ball(self.period)
@@ -205,7 +219,10 @@ class CurvedValley(Case):
 
     @cached_property
     def shift(self) -> Estimate:
-        """|w_anc - w_anc,i|, of Eq (51); equal to Definition 3.7's Gamma only if the anchor is the global minimum."""
+        """|w_anc - w_anc,i|, the distance in Eq (51).
+
+        It equals Definition 3.7's Gamma only if the anchor is the global minimum.
+        """
         with precision():
             return enclosure(sum(((ball(a) - ball(b)) ** 2 for a, b in self._ends), arb(0)).sqrt())
 
@@ -238,7 +255,10 @@ class CurvedValley(Case):
 
 @lru_cache(maxsize=64)
 def _supremum(case: CurvedValley, end: Point) -> Estimate:
-    """Branch and bound: L on a piece of width w is at most the larger end's value plus gamma |w_i - `end`|^2 w^2/8."""
+    """The supremum of L over the segment from w_i to `end`, by branch and bound.
+
+    On a piece of width w, L is at most the larger value at the piece's ends plus gamma |w_i - `end`|^2 w^2/8.
+    """
     with precision():
         ends = [(ball(a), ball(b)) for a, b in zip(case.model, end, strict=True)]
         bend = ball(float(case.smoothness.hi)) * sum(((a - b) ** 2 for a, b in ends), arb(0)) / 8
@@ -262,13 +282,14 @@ def _supremum(case: CurvedValley, end: Point) -> Estimate:
                 here = value(middle)
                 best = best.max(here.lower())
                 pieces += [(low, middle, left, here), (middle, high, here, right)]
-            if not pieces or len(pieces) > MOST_PIECES:  # for a loss that is 0 everywhere the loop would not end
+            # for a loss that is 0 everywhere the loop would otherwise not end
+            if not pieces or len(pieces) > MOST_PIECES:
                 break
         return enclosure(best.union(above))
 
 
 def _valley(seed: int) -> CurvedValley:
-    """A valley of any width; half of the moved anchors lie on its floor, half anywhere.
+    """A valley of any width. Half of the moved anchors lie on its floor, and half anywhere.
 
     Every third valley is straight; in straight valleys the repaired bound is sharp.
     """
@@ -289,7 +310,10 @@ def _valley(seed: int) -> CurvedValley:
 def _any_valley(
     amplitudes: tuple[float, float], period: float, parts: tuple[float, ...], floor: bool, near: bool
 ) -> CurvedValley:
-    """Points within two periods. `floor`: the anchor moves to the valley's floor; `near`: it moves by at most 2."""
+    """A valley with points within two periods.
+
+    If `floor`, the anchor moves to the floor of the valley. If `near`, its first coordinate moves by at most 2.
+    """
     x, y, moved_x, moved_y, model_x, model_y = parts
     to_x = x * period + moved_x if near else moved_x * period
     if floor:
@@ -320,7 +344,7 @@ VALLEYS = Family(
 
 
 eps, shift = sp.symbols("epsilon Delta", positive=True)
-NEAR_ZERO = 1e-24  # the float nearest to a minimiser has a loss of about 1e-32
+NEAR_ZERO = 1e-24  # a bound above 0, since at the float nearest to a minimiser the loss is about 1e-32
 PRINTED = eps + gamma * shift**2
 MOVED = (sp.sqrt(eps) + sp.sqrt(gamma / 2) * shift) ** 2
 
@@ -380,7 +404,7 @@ STATEMENTS = (
             gamma,
             recorded=Outcome.VIOLATED,
             nature=Nature.MISSING_HYPOTHESIS,
-            # |u| = 1/64, where the curvature is 64 times that at |u| = 1.
+            # At |u| = 1/64 the curvature is 64 times that at |u| = 1.
             witness=lambda: CircleNeuron(readout=1.0, length=1 / 64),
             reading="in words, which both versions print alike",
             consequence="assume rows of at least some length r: a ReLU network is smooth only on such weights, "

@@ -1,4 +1,4 @@
-"""Eqs (43) to (50) and X2: the mean network's output and the mean of the outputs."""
+"""Statements on the mean network's output and the mean of the outputs: Eqs (43) to (50) and X2."""
 
 import numpy as np
 import sympy as sp

@@ -1,4 +1,4 @@
-"""Eqs (18) to (32): the gap at one input and one alpha, and its parts."""
+"""Statements on the gap at one input and one alpha, and on its parts: Eqs (18) to (32)."""
 
 import numpy as np
 import sympy as sp
@@ -25,7 +25,7 @@ HALF_WAY = 0.5
 
 
 def relu_change(case: CubeNetworks) -> Estimate:
-    """relu(g) - relu(U_1 x) at the first input and alpha = 1/2, (h,); exactly 0 for units that are surely off."""
+    """relu(g) - relu(U_1 x) at the first input and alpha = 1/2, (h,). It is exactly 0 for units that are surely off."""
     a, c = (side[0] for side in end_preactivations(case))
     rows = np.maximum(*(np.linalg.norm(net.hidden, axis=1) for net in pair(case)))
     error = 4 * (case.l + 8) * EPS * np.linalg.norm(case.x[0]) * rows
@@ -36,7 +36,10 @@ def relu_change(case: CubeNetworks) -> Estimate:
 
 
 def fixed_input_families(options: Options) -> tuple[CubeFamily, ...]:
-    """The default families with few inputs, of which the first is used, and more seeds, since events are counted."""
+    """The default families with few inputs and more seeds.
+
+    There are more seeds because events are counted. Only the first input is used.
+    """
     return cube_families(options, n=8, trials=60)
 
 
@@ -74,7 +77,10 @@ def _constants_f6(case: CubeNetworks) -> dict:
 
 
 def _rounding(case: CubeNetworks, active: np.ndarray) -> np.ndarray:
-    """Rounding of v_anc . t, (A, n), where |t_i| <= |u_i| |x| for `active` units (A, n, h), and t_i = 0 for others."""
+    """A bound on the rounding error of v_anc . t, (A, n).
+
+    |t_i| <= |u_i| |x| for the units that are `active`, (A, n, h), and t_i = 0 for the other units.
+    """
     rows = np.maximum(*(np.linalg.norm(net.hidden, axis=1) for net in pair(case)))
     sizes = active @ (rows * np.abs(case.anchor.readout))
     return 4 * (case.l + case.h + 8) * EPS * np.linalg.norm(case.x, axis=1) * sizes
@@ -89,13 +95,13 @@ def _as_printed(case: CubeNetworks) -> Estimate:
 
 
 def _measure_f6(case: CubeNetworks) -> Estimate:
-    """|v_anc . J|, the two terms of the anchor's readout together."""
+    """|v_anc . J|, with the two terms of the anchor's readout taken together."""
     kinks = kink_terms(case, ALPHAS)
     return Estimate(np.abs(kinks @ case.anchor.readout), _rounding(case, kinks > 0), ROUNDING)
 
 
 def wide_cube_families(options: Options) -> tuple[CubeFamily, ...]:
-    """The default families, and one unit at a zero anchor, where the bound is nearly attained."""
+    """The default families, and one unit at the anchor U_anc = 0, for which the bound is nearly attained."""
     family = CubeFamily(h=1, l=2, side=1.0, n=16, at_origin=True, trials=options.trials or 40)
     return cube_families(options, trials=20) + ((family,) if options.data is None else ())
 
@@ -104,7 +110,8 @@ moment, length = sp.symbols("M_x x", positive=True)
 
 
 def _constants_f7(case: CubeNetworks) -> dict:
-    x = case.x if case.x.shape[1] <= len(case.x) else case.x.T  # x x' has the same largest eigenvalue as x' x
+    # the smaller matrix is used, since x x' has the same largest eigenvalue as x' x
+    x = case.x if case.x.shape[1] <= len(case.x) else case.x.T
     return {
         side: case.side,
         h: case.h,
@@ -118,7 +125,7 @@ def _constants_f7(case: CubeNetworks) -> dict:
 
 
 def _mean_distance(case: CubeNetworks) -> tuple[Estimate, Estimate]:
-    """The mean of |(U_2 - U_1) x| over the inputs, and the largest."""
+    """The mean of |(U_2 - U_1) x| over the inputs, and this mean together with the largest value."""
     apart = distance_of_sides(case)
     mean = mean_of(apart)
     return mean, Estimate.stacked([mean, apart[int(np.argmax(apart.value))]])
@@ -138,7 +145,7 @@ def printed_bound(events: int) -> sp.Expr:
 
 
 def families(options: Options) -> tuple[CubeFamily, ...]:
-    """The default families, and one unit at a zero anchor with a large readout, where a kink has probability 1/2."""
+    """The default families, and one unit at U_anc = 0 with a large readout, where a kink has probability 1/2."""
     family = CubeFamily(h=1, l=1, side=1.0, n=1, at_origin=True, anchor_norm=10.0, trials=options.trials or 60)
     return fixed_input_families(options) + ((family,) if options.data is None else ())
 

@@ -1,4 +1,4 @@
-"""X3 and X5: the powers of the width and of the cube's side with which barriers fall."""
+"""Statements on the powers of the width and of the cube's side with which barriers fall: X3 and X5."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SIDES = tuple(0.1 * 2.0**-k for k in range(5))
 
 @dataclass(frozen=True)
 class SideLadder(Case):
-    """`pairs` draws in the unit cube, each with its own anchor and inputs, shrunk to cubes of several sides.
+    """`pairs` pairs of networks, drawn in the unit cube and then shrunk to cubes of several sides.
 
-    Shrinking keeps the law: the shrunk networks are uniform in the shrunk cube. Rows of U_anc lie on the unit sphere,
-    or are 0.
+    Each pair has its own anchor and inputs. Shrinking keeps the law, since the shrunk networks are uniform in the
+    shrunk cube. The rows of U_anc lie on the unit sphere, or are 0.
     """
 
     seed: int
@@ -39,7 +39,7 @@ class SideLadder(Case):
 
     @property
     def n_runs(self) -> int:
-        """Number of pairs of networks in the ladder."""
+        """The number of pairs of networks, over all sides."""
         return self.pairs * len(self.sides)
 
     def exponent(self, *, at_origin: bool) -> Estimate:
@@ -47,7 +47,7 @@ class SideLadder(Case):
         return _exponent(self, at_origin)
 
     def fresh(self) -> SideLadder:
-        """The same ladder with other networks."""
+        """The same ladder of sides with other networks."""
         return SideLadder(self.seed + 10_000, self.h, self.l, self.n, self.pairs, self.sides)
 
     def describe(self) -> dict:
@@ -57,7 +57,10 @@ class SideLadder(Case):
 
 @lru_cache(maxsize=16)
 def _exponent(ladder: SideLadder, at_origin: bool) -> Estimate:
-    """The slope of the RMS over pairs; every pair is one draw, shrunk towards its anchor to cubes of all sides."""
+    """The slope of the root mean square over pairs.
+
+    Every pair is one draw, shrunk towards its anchor to cubes of all sides.
+    """
     unit = CubeFamily(h=ladder.h, l=ladder.l, side=1.0, rows="ball", n=ladder.n, at_origin=at_origin)
     cases = [unit.case(ladder.seed * ladder.pairs + number) for number in range(ladder.pairs)]
     squares = np.zeros(len(ladder.sides))
@@ -83,7 +86,8 @@ def _off_limit(ladder: GroupLadder) -> list:
 
 
 STATEMENTS = (
-    # With eleven widths the bias shows in the fit without the two smallest; a next-order term would only fit noise.
+    # With eleven widths the bias shows in the fit without the two smallest widths; a next-order term would only fit
+    # noise.
     width_rate(
         "fedgucci/X3",
         "The group barrier tends to -E_x Var_k of the kernel predictions: exponents -1/2, -3/4 and -1",

@@ -1,4 +1,4 @@
-"""X4: where outputs are linear in the weights, FedGuCci is FedAvg with rescaled steps."""
+"""Statements (X4) on models whose outputs are linear in the weights: there FedGuCci is FedAvg with rescaled steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -31,18 +31,22 @@ from ntkfl.connectivity.linear_rounds import LinearRounds
 from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw
 
-NEURONS = 8  # hidden neurons of the linearised networks: a sample has NEURONS * d tangent features
-MOST = 150  # most samples of the user's data
+NEURONS = 8  # number of hidden neurons of the linearised networks; a sample then has NEURONS * d tangent features
+MOST = 150  # largest number of samples of the data of a family
 
 
 def _linear(base: FederatedFamily | None, anchors: int, reach: int, seed: int) -> LinearCase:
-    """Data, start, steps, participants and beta (1/8 to 8) of a seed; eta_l (1 + beta/3) lambda is at most 1.2."""
+    """A case of a seed, with data, start, step sizes, participants, and beta from 1/8 to 8.
+
+    eta_l (1 + beta/3) lambda is at most 1.2, where lambda is the largest curvature of a client's loss.
+    """
     rng = np.random.default_rng([seed, 17])
     if base is None:
         count = int(rng.integers(1, 4))
         owner = np.concatenate([np.arange(count), rng.integers(0, count, rng.integers(0, 4))])
         features = _eighths(rng, (len(owner), int(rng.integers(1, 4))))
-        features[:, 0] += np.where(features.any(axis=1), 0, 1)  # a sample without features has no curvature
+        # no sample has only zeros as features, since it would have no curvature
+        features[:, 0] += np.where(features.any(axis=1), 0, 1)
         labels, start = _eighths(rng, len(owner)), _eighths(rng, features.shape[1])
     else:
         problem = base.problem(seed)
@@ -73,12 +77,15 @@ def _linear(base: FederatedFamily | None, anchors: int, reach: int, seed: int) -
 
 
 def _tiny(base: FederatedFamily | None, most: int, reach: int) -> SearchStrategy[LinearCase]:
-    """Cases in rationals; also with the fourth power of the residual, with weight decay and with more anchors."""
+    """Small cases in rational arithmetic.
+
+    Some have the fourth power of the residual as loss, weight decay, or more than one anchor.
+    """
 
     def tiny(seed: int, degree: int, decay: float, anchors: int) -> LinearCase:
         case = _linear(None, most, reach, seed)
         run = replace(case.run, degree=degree, decay=decay)
-        if degree > 2:  # each step multiplies the number of a rational's digits
+        if degree > 2:  # only one step, since each step multiplies the number of digits of a rational
             run = replace(run, local_steps=1, participants=run.participants[:2])
         return replace(case, run=run, anchors=anchors)
 
@@ -91,12 +98,12 @@ def _eighths(rng: np.random.Generator, shape) -> np.ndarray:
 
 
 def _some(rng: np.random.Generator, count: int) -> tuple[int, ...]:
-    """The clients of one round: any number of them."""
+    """The clients of one round, which are any number of all clients."""
     return tuple(int(c) for c in np.sort(rng.permutation(count)[: rng.integers(1, count + 1)]))
 
 
 def _tangents(x: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The gradients of a ReLU network in its initial hidden weights, (n, p), and these weights, (p,).
+    """The gradients of a ReLU network's outputs in its initial hidden weights, (n, p), and these weights, (p,).
 
     Their product is the network's output, since the output is homogeneous of degree one in the hidden weights.
     """
@@ -106,7 +113,10 @@ def _tangents(x: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def linear_families(options: Options, *, anchors: int = 1, reach: int = 4) -> tuple[Family, ...]:
-    """Tiny cases in rationals, 60 seeds, and linearised networks on digits and sphere, or on the user's data, 20."""
+    """Small cases in rational arithmetic (60 seeds), and linearised networks (20 seeds each).
+
+    The linearised networks are on digits and sphere, or on the user's data.
+    """
     families = [Family("samples of eighths, in rationals", _linear, _tiny, (None, anchors, reach), trials=60)]
     families += [
         Family(f"{base.name}, linearised, float64", _linear, _tiny, (base, anchors, reach))
@@ -115,7 +125,8 @@ def linear_families(options: Options, *, anchors: int = 1, reach: int = 4) -> tu
     return tuple(family.with_trials(options.trials) for family in families)
 
 
-RUN = sp.Symbol("FedAvg")  # key of the run in the constants: a function steps -> weights
+# the key under which the constants have FedAvg, a function of the step sizes that returns the weights
+RUN = sp.Symbol("FedAvg")
 
 LOCAL = eta_local * (1 + beta / 3)
 EXTRA = beta / (6 + 2 * beta)
@@ -124,7 +135,12 @@ SERVER = eta_global * (1 + EXTRA)
 
 @dataclass(frozen=True)
 class RescaledFedAvg(Claim):
-    """A claim whose value is a run of FedAvg, with the parts (local step, server step[, pull towards the anchors])."""
+    """A claim whose right side is a run of FedAvg.
+
+    Its parts are the local step, the server step and sometimes a third number.
+
+    The third number says how far the clients' starts move towards the anchors.
+    """
 
     def evaluate(self, constants: Constants, *, bits: int = PRECISION) -> tuple[Estimate, ...]:
         """The global weights of every round of FedAvg with these steps, (T, p).
@@ -138,7 +154,7 @@ class RescaledFedAvg(Claim):
 
 
 def _exactly(part: sp.Expr, constants: Mapping[Any, Any]) -> sp.Expr:
-    """The value of a step, an exact number, at the floats of a case."""
+    """The value of a step size as an exact number, if the symbols have the float values of a case."""
     missing = sorted(str(s) for s in part.free_symbols if s not in constants)
     if missing:
         raise KeyError(f"no value for {', '.join(missing)} in the step {part}")
@@ -146,7 +162,7 @@ def _exactly(part: sp.Expr, constants: Mapping[Any, Any]) -> sp.Expr:
 
 
 def run_constants(case: LinearCase) -> dict:
-    """beta, the steps, and FedAvg on the case's data."""
+    """The values of beta and of the step sizes, and FedAvg on the case's data."""
     return case.steps | {RUN: case.fedavg_weights}
 
 
@@ -174,7 +190,10 @@ NO_OVERSHOOT = Hypothesis(
 
 
 def one_sample(**changed) -> LinearCase:
-    """One client, one sample of feature 1, label 1, one weight that starts at 0, two local steps; beta = 3."""
+    """A case with one client, one sample of feature 1 and label 1, one weight, two local steps, and beta = 3.
+
+    The weight starts at 0.
+    """
     one, client = np.ones(1), np.zeros(1, int)
     fields: dict[str, Any] = {"features": np.ones((1, 1)), "labels": one, "owner": client, "scale": one, "weights": one}
     return small_case(3.0, **(fields | {"start": np.zeros(1), "participants": ((0,),)} | changed))
@@ -219,7 +238,7 @@ STATEMENTS = (
             replaced(LOCAL, SERVER * LOCAL / SERVER.subs(beta, 0), "local and server factor both local", Change.OTHER),
         ),
         necessity={
-            # From the second round on the previous global model is an anchor too.
+            # from the second round on, the previous global model is an anchor too
             "one-anchor": lambda: small_case(anchors=2),
             "squared-loss": quartic_loss,
             "no-weight-decay": weight_decay,
@@ -285,11 +304,13 @@ STATEMENTS = (
             power(move, sp.Rational(1, 2)),
         ),
         necessity={
-            # eta_l = .9: with beta = 3 the first step overshoots the label, and the second brings the client back.
+            # With eta_l = .9 and beta = 3 the first step overshoots the label, and the second step brings the client
+            # back.
             "no-local-overshoot": lambda: one_sample(eta_local=0.9),
-            # The fourth power of a residual of 4: it has the slope 64, the square the slope 4.
+            # At a residual of 4 the loss of fourth power has the slope 64, where the square has the slope 4.
             "squared-loss": lambda: one_sample(degree=4, labels=np.array([4.0]), eta_local=0.05),
-            # One step in which decay and slope nearly cancel; the connectivity loss raises the slope only.
+            # In the only step weight decay and the loss's slope nearly cancel. The connectivity loss raises only the
+            # slope.
             "no-weight-decay": lambda: one_sample(
                 decay=1.0, labels=np.array([1.9]), start=np.array([1.0]), local_steps=1
             ),

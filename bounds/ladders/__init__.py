@@ -1,1 +1,1 @@
-"""Ladders: one measurement at growing sizes, and exponents fitted to it."""
+"""Ladders, which are the same measurement at growing sizes, and exponents that are fitted to the measured values."""

@@ -1,4 +1,8 @@
-"""The common parts of ladders of widths: seeds of networks that share no neurons, and a measurement of each."""
+"""The common parts of ladders of widths: seeds of networks that share no neurons, and their measurements.
+
+A ladder is a case with several networks at each of several widths; the networks of one width are a rung. A first look
+measures only some networks of each width. A second opinion measures other networks, to check a result again.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,17 +21,17 @@ Result = TypeVar("Result")
 Make = Callable[..., Any]
 Generic = Callable[..., SearchStrategy]
 
-SPACING = 1000  # seeds between two widths, since networks of one seed at two widths share neurons
+SPACING = 1000  # distance of the seeds of two widths, since networks of one seed at two widths share neurons
 OTHER = 500  # distance of a ladder's seeds from the seeds of its second opinion
-FEWEST = 4  # least networks of a width in a first look: fewer would not show the scatter to a bootstrap
-AT_ONCE = 2  # networks that run at once, in threads; two fit into memory at any width
+FEWEST = 4  # least number of networks of a width in a first look; from fewer a bootstrap could not estimate the scatter
+AT_ONCE = 2  # number of networks that run at once, in threads; two fit into memory at any width
 
 
 class Rungs(Case):
-    """A ladder whose rung i has `counts[i]` networks of width `widths[i]`; their seeds start at `seed`.
+    """A ladder whose rung i has `counts[i]` networks of width `widths[i]`. Their seeds start at `seed`.
 
-    A class of ladders is a dataclass that has a `problem` too. `spacing`: seeds between two widths. `other`: distance
-    of the ladder's seeds from the seeds of its second opinion.
+    A class of ladders is a dataclass that has a `problem` too. `spacing` is the distance of the seeds of two widths.
+    `other` is the distance of the ladder's seeds from the seeds of its second opinion.
     """
 
     widths: tuple[int, ...]
@@ -43,26 +47,26 @@ class Rungs(Case):
 
     @property
     def sizes(self) -> np.ndarray:
-        """The widths, as the abscissa of a slope."""
+        """The widths, which are the sizes for the slope."""
         return np.array(self.widths, float)
 
     @property
     def n_runs(self) -> int:
-        """Number of networks."""
+        """The number of networks."""
         return sum(self.counts)
 
     @cached_property
     def sharing(self) -> list[Self]:
-        """This ladder and ladders of its first networks, which share measurements."""
+        """This ladder and the first looks at it. They share the measurements of the same networks."""
         return [self]
 
     @cached_property
     def others(self) -> list[Self]:
-        """Second opinions on this ladder and on those of its first networks; these opinions too share measurements."""
+        """The second opinions on this ladder and on the first looks at it. They too share measurements."""
         return []
 
     def first_look(self, share: float) -> Self:
-        """The first networks of each width: this share of them, and at least FEWEST."""
+        """A ladder of the first networks of each width. It has this share of the networks, and at least FEWEST."""
         ladder: Any = self
         part = replace(ladder, counts=tuple(min(count, max(FEWEST, ceil(share * count))) for count in self.counts))
         vars(part).update(sharing=self.sharing, others=self.others)
@@ -70,7 +74,7 @@ class Rungs(Case):
         return part
 
     def fresh(self) -> Self:
-        """The same ladder with other networks, for a second opinion."""
+        """The same ladder with other networks, as a second opinion."""
         return self._other(self.counts)
 
     def _other(self, counts: tuple[int, ...]) -> Self:
@@ -86,9 +90,9 @@ class Rungs(Case):
         return {"problem": ladder.problem.name, "widths": list(self.widths), "networks": self.n_runs, "seed": self.seed}
 
     def in_rungs(self, name: str, measure: Callable[[int, range], Iterable[Result]]) -> list[list[Result]]:
-        """For each width, the result of `measure(width index, places in its rung)` for every network.
+        """The results of `measure(index of the width, places in its rung)`: for each width one result per network.
 
-        Results under the attribute `name` of a ladder of the same networks are reused.
+        Results that a ladder of the same networks has under the attribute `name` are reused.
         """
         known = [vars(part)[name] for part in self.sharing if name in vars(part)]
         most: list[list[Result]] = max(known, key=lambda rows: sum(map(len, rows)), default=[[]] * len(self.counts))
@@ -98,21 +102,25 @@ class Rungs(Case):
         ]
 
     def at_each(self, name: str, measure: Callable[[int, int], Result]) -> list[list[Result]]:
-        """Like `in_rungs`, with `measure(width index, place in its rung)` for one network, in threads."""
-        with ThreadPoolExecutor(min(AT_ONCE, blas_threads())) as pool:  # large computations release the interpreter
+        """The results as from `in_rungs`, but `measure(index of the width, place in its rung)` measures one network.
+
+        Several networks are measured at once, in threads.
+        """
+        # large computations release the interpreter's lock
+        with ThreadPoolExecutor(min(AT_ONCE, blas_threads())) as pool:
             return self.in_rungs(name, lambda row, places: pool.map(measure, [row] * len(places), places))
 
 
 @dataclass(frozen=True)
 class WidthFamily(Family):
-    """A family of one ladder: `make(*of, widths, counts, seed)`; its seeds start at the run's seed."""
+    """A family of one ladder, `make(*of, widths, counts, seed)`. The ladder's seeds start at the run's seed."""
 
     widths: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()
 
     @classmethod
     def of_rungs(cls, name: str, make: Make, generic: Generic, of: tuple[Any, ...], rungs: Mapping[int, int]) -> Self:
-        """The family of ladders with `rungs[width]` networks at each width; a verdict needs 20 networks.
+        """The family of ladders with `rungs[width]` networks at each width. A verdict needs 20 networks.
 
         `rungs` has the number of networks by width.
         """

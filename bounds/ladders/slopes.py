@@ -1,4 +1,7 @@
-"""Exponents from ladders of sizes: a log-log slope, its interval, and the powers that the ladder does not refute."""
+"""Exponents from ladders of sizes: a log-log slope, its interval, and the powers that the ladder does not refute.
+
+A ladder is a quantity that is measured at several sizes, for example at growing widths.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ LEVEL = 0.99
 RESAMPLES = 400
 NEXT_ORDER_SIZES = 6
 REFUTED = 0.999  # level at which a power is refuted
-# second terms that a ladder may have: value = c size^e (1 + b (smallest/size)^p), with these b and p
+# A ladder may have a second term: value = c size^e (1 + b (smallest/size)^p). These are the values of b and p.
 SECOND_TERMS = np.linspace(-0.5, 1, 25)
 SECOND_POWERS = (0.25, 0.5, 1)
 EPS = np.finfo(float).eps
@@ -26,9 +29,9 @@ class NoSlope(ArithmeticError, ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Slope(Estimate):
-    """A slope with its data for pictures: `values` at `sizes`, and the standard error of each value.
+    """A slope with its data for pictures: `values` at `sizes`, and `spread`, the standard error of each value.
 
-    Powers within `doubt` of the value are not refuted. Equality compares only values and errors.
+    Powers within `doubt` of the slope are not refuted. Equality compares only values and errors.
     """
 
     doubt: float = 0.0
@@ -37,7 +40,7 @@ class Slope(Estimate):
     spread: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def refutes(self, power: float | np.ndarray) -> bool:
-        """Whether the ladder excludes this power, noise and second terms admitted."""
+        """Whether the ladder excludes this power, even if noise and second terms are allowed for."""
         return bool(np.all(np.abs(self.value - power) > self.doubt))
 
     def widened(self, by: float, reason: str) -> Slope:
@@ -53,17 +56,18 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
     """Slope of log(value) against log(size), with its interval.
 
     At least four different sizes are needed. Several samples of a size enter by their root mean square. `biased` says
-    that the leading power is only approached in the limit; otherwise no next-order term is fitted.
+    that the leading power is only approached in the limit. If it is false, no next-order term is fitted.
 
-    The half-width is the sum of two parts. One is the larger change of the slope when the two smallest sizes are
-    dropped and, on a biased ladder of six sizes or more, when a next-order term size^(-1/2) is fitted too. The other
-    part is the noise at the 99% level: the t-interval of the line, or the bootstrap over seeds, whichever is wider.
-    Samples of different sizes are taken to be independent.
+    The half-width of the interval is the sum of two parts. The first part is a change of the slope. It is the change
+    when the two smallest sizes are dropped or, on a biased ladder of six sizes or more, the change when a next-order
+    term size^(-1/2) is fitted too, whichever is larger. The second part is the noise at the 99% level. It comes from
+    the t-interval of the line or from the bootstrap over seeds, whichever is wider. Samples of different sizes are
+    taken to be independent.
 
-    A power outside this interval is refuted only if at the level `REFUTED` no power law with this power and a second
-    term fits. The second term is of the order size^(-1/4), size^(-1/2) or 1/size relative to the first. At the smallest
+    A power outside this interval is refuted only if no power law with this power and a second term fits at the level
+    `REFUTED`. The second term is of the order size^(-1/4), size^(-1/2) or 1/size relative to the first. At the smallest
     size it is no larger than the first term, and no larger than half of the first term if their signs are opposite. On
-    six sizes or more, no such law may fit the sizes without the two smallest either.
+    six sizes or more, it is refuted only if, in addition, no such law fits the sizes without the two smallest.
 
     Raises:
         ValueError: fewer than four sizes. NoSlope: a value that is not positive and finite.
@@ -86,11 +90,12 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
         noise = max(noise, ndtri((1 + LEVEL) / 2) * _resampled(logs, samples, biased))
     tail, _ = _least_squares(logs[2:], heights[2:])
     half = noise + max(abs(line - tail), abs(line - _exponent(logs, heights, biased)))
-    half += 16 * EPS * (np.abs(heights).max() + np.abs(logs).max()) / np.ptp(logs)  # logs are rounded
+    # the rounding error of the logarithms
+    half += 16 * EPS * (np.abs(heights).max() + np.abs(logs).max()) / np.ptp(logs)
     known_by = f"log-log slope, {LEVEL:.0%} interval with finite-size bias"
     spreads = np.array([(sample**2).std(ddof=1) if len(sample) > 1 else 0.0 for sample in samples])
     counts = np.array([len(sample) for sample in samples])
-    spreads /= 2 * root * np.sqrt(counts)  # standard error of the RMS, to first order
+    spreads /= 2 * root * np.sqrt(counts)  # the standard error of the root mean square, to first order
     ends = line - half, line + half, *_admitted(logs, heights, spreads / root, counts)
     doubt = float(max(line - min(ends), max(ends) - line))
     return Slope(np.array(line), np.array(half), known_by, Rigour.SAMPLED, doubt, sizes[order], root, spreads)
@@ -105,19 +110,24 @@ def _least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 
 def _exponent(logs: np.ndarray, heights: np.ndarray, biased: bool) -> np.ndarray:
-    """The exponents e of the fits c + e log(size) + b size^(-1/2), b = 0 on few sizes; heights (s,) or (s, fits)."""
+    """The exponents e of the fits c + e log(size) + b size^(-1/2) to heights of shape (s,) or (s, fits).
+
+    On few sizes, and unless `biased`, b is 0.
+    """
     design = np.stack([np.ones_like(logs), logs, np.exp(-(logs - logs[0]) / 2)], axis=1)
-    if not biased or len(logs) < NEXT_ORDER_SIZES:  # with three parameters too few sizes would be left
+    if not biased or len(logs) < NEXT_ORDER_SIZES:  # three parameters are too many for few sizes
         design = design[:, :2]
     return np.linalg.lstsq(design, heights, rcond=None)[0][1]
 
 
 def _admitted(logs: np.ndarray, heights: np.ndarray, errors: np.ndarray, counts: np.ndarray) -> list[float]:
-    """Ends of the powers that are not refuted, from all sizes and, on six or more, without the two smallest.
+    """The ends of the intervals of powers that are not refuted.
 
-    The noise of a size is that of its own samples or the mean over the sizes, whichever is larger; it is scaled up if
-    no curve fits. If no size has two samples, the noise is what the best curve leaves. The sizes differ in their noise,
-    so that the degrees of freedom are Satterthwaite's for the line's slope: fewer than all samples have.
+    They are computed from all sizes and, if there are six or more, once more without the two smallest. The noise of a
+    size is that of its own samples or the mean over the sizes, whichever is larger; it is scaled up if no curve fits.
+    If no size has two samples, the noise is what remains after the best curve is subtracted. The sizes differ in their
+    noise, so that the degrees of freedom are Satterthwaite's for the line's slope. They are fewer than those of all
+    samples together.
     """
     freedom = (counts - 1).sum()
     if freedom:
@@ -134,7 +144,7 @@ def _admitted(logs: np.ndarray, heights: np.ndarray, errors: np.ndarray, counts:
         rest = (curves - powers[:, None] * x) ** 2 @ weight
         scale = rest.min() / (len(x) - 3)
         scale = max(1.0, scale) if freedom else scale
-        parts = weight * x**2  # of the slope's variance, by size
+        parts = weight * x**2  # the contribution of each size to the slope's variance
         free = parts.sum() ** 2 / (parts**2 @ (1 / np.maximum(counts[first:] - 1, 1))) if freedom else len(x) - 3
         room = scale * stdtrit(free, (1 + REFUTED) / 2) ** 2 + rest.min() - rest
         half = np.sqrt(room[room >= 0] / (weight @ x**2))
@@ -143,7 +153,7 @@ def _admitted(logs: np.ndarray, heights: np.ndarray, errors: np.ndarray, counts:
 
 
 def _resampled(logs: np.ndarray, samples: list[np.ndarray], biased: bool) -> float:
-    """Standard deviation of the next-order exponent over bootstrap samples of the seeds of every size."""
+    """The standard deviation of the next-order exponent over bootstrap samples of the seeds of every size."""
     rng = np.random.default_rng(0)
     picks = [rng.choice(sample, (RESAMPLES, len(sample))) for sample in samples]
     root = np.sqrt(np.stack([(picked**2).mean(axis=1) for picked in picks], axis=1))

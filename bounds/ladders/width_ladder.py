@@ -1,6 +1,7 @@
 """A ladder of widths: the same data and initial residual at every width, and several networks of each width.
 
-At initialisation a ladder goes up to the width 2^20: Gram matrices and outputs are computed without a whole network.
+Networks before training are measured up to the width 2^20, since their Gram matrices and outputs are computed without
+storing a whole network.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ TEST_POINTS = 5
 
 @dataclass(frozen=True, eq=False)
 class RunStatistics:
-    """Statistics of one run of T rounds with K local steps; t is its middle round, (t, k) the last step there.
+    """Statistics of one run of T rounds with K local steps.
 
-    The middle round is recomputed in weight space.
+    t is the middle round, and (t, k) is the last local step of this round. The middle round is computed anew from the
+    weights.
     """
 
     run: FederatedRun
@@ -54,7 +56,7 @@ class RunStatistics:
 
     @property
     def flips(self) -> float:
-        """The share of the pairs (r, i) whose pattern at T differs from that at 0."""
+        """The share of the pairs (neuron r, sample i) whose activation at T differs from that at the start."""
         return float(self._recorded("flips")[-1])
 
     def _recorded(self, name: str) -> np.ndarray:
@@ -70,14 +72,14 @@ class RunStatistics:
 
     @cached_property
     def linearised(self) -> np.ndarray:
-        """y_m - y_lin, (T+1, n), y_lin the kernel regime of H(0)."""
+        """y_m - y_lin, (T+1, n), where y_lin is the kernel regime of H(0)."""
         outputs = self.run.trajectory.outputs
         frozen = kernel_regime(self.run.problem, self.run.setup, self.run.initial_gram.value)
         return outputs - frozen.outputs(self.run.rounds, outputs[0])
 
     @property
     def frobenius_movement(self) -> float:
-        """The distance of |U(T) - U(0)|_F from its value at infinite width."""
+        """The absolute difference of |U(T) - U(0)|_F and its value at infinite width."""
         return abs(self.total_movement - self.total_movement_limit)
 
     @property
@@ -87,22 +89,25 @@ class RunStatistics:
 
     @property
     def movement_limit(self) -> float:
-        """Leading order of `movement`: max_r |X^T (c_T * s_r)| / sqrt m, s_r the initial patterns, c_T as in X.8."""
+        """The leading order of `movement`: max_r |X^T (c_T * s_r)| / sqrt m.
+
+        s_r are the initial activations of neuron r, and c_T are the coefficients of fl-ntk/X.8.
+        """
         return self._against_limits["movement_limit"]
 
     @property
     def total_movement_limit(self) -> float:
-        """`total_movement` at infinite width, sqrt(c_T^T H_inf c_T)."""
+        """The value of `total_movement` at infinite width, sqrt(c_T^T H_inf c_T)."""
         return self._against_limits["total_movement_limit"]
 
     @property
     def prediction(self) -> float:
-        """RMS over five test points of f(x, T) less the infinite-width network's output there."""
+        """The root mean square over five test points of f(x, T) minus the infinite-width network's output."""
         return self._against_limits["prediction"]
 
     @property
     def local_step(self) -> float:
-        """max over c, r, k of |w_{k,c,r}(t) - u_r(t)|."""
+        """The maximum over c, r, k of |w_{k,c,r}(t) - u_r(t)|."""
         return self._inside["local_step"]
 
     @property
@@ -117,17 +122,17 @@ class RunStatistics:
 
     @property
     def jacobian(self) -> float:
-        """|J(t,k) - J(0,0)|_F, every sample under the weights of its own client."""
+        """|J(t,k) - J(0,0)|_F, with every sample under the weights of its own client."""
         return self._inside["jacobian"]
 
     @property
     def complement(self) -> float:
-        """max_k |H(t,k)^perp|_F, with R the run's own movement."""
+        """max_k |H(t,k)^perp|_F, where R is the largest movement in the run itself."""
         return self._inside["complement"]
 
     @property
     def remainder(self) -> float:
-        """|v_2| / |y - y(t)|, with R the run's own movement."""
+        """|v_2| / |y - y(t)|, where R is the largest movement in the run itself."""
         return self._inside["remainder"]
 
     @cached_property
@@ -173,11 +178,11 @@ class RunStatistics:
         }
 
 
-SHORT = {2**k: 24 for k in range(8, 14)}  # networks at each width
+SHORT = {2**k: 24 for k in range(8, 14)}  # maps a width to the number of networks
 LONG = {2**k: 48 for k in range(8, 13)} | {2**13: 32, 2**14: 16, 2**15: 12, 2**16: 8}
-# at least six widths, so that the slope's interval covers finite-size bias
+# there are at least six widths, so that the slope's interval covers finite-size bias
 DRAWN_RUNGS = tuple(2**power for power in range(7, 13))
-DRAWN_NETWORKS = 8  # networks of each width of a drawn ladder
+DRAWN_NETWORKS = 8  # number of networks of each width of a ladder that Hypothesis draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,13 +193,14 @@ class WidthLadder(Rungs):
     network vary. No two networks share neurons, so that each size may be resampled by itself.
     """
 
-    problem: Problem  # data, whose labels are r_0
+    problem: Problem  # data whose labels are r_0
     setup: Setup  # setup of every run, except for its width and seed
-    # widths, counts: the widths, and the number of networks at each
+    # the widths, and the number of networks at each width
     widths: tuple[int, ...]
     counts: tuple[int, ...]
     seed: int  # seed of the first network
-    arithmetic: Arithmetic | None = None  # arithmetic of the runs, as in `FederatedRun`; None: simulated
+    # arithmetic of the runs, as in `FederatedRun`; None: the runs are simulated in float64
+    arithmetic: Arithmetic | None = None
 
     @cached_property
     def runs(self) -> list[list[FederatedRun]]:
@@ -211,7 +217,7 @@ class WidthLadder(Rungs):
         return replace(run, arithmetic=self.arithmetic)
 
     def plain(self) -> WidthLadder:
-        """The same ladder with plain runs, for which nothing is compiled."""
+        """The same ladder with runs of `plain_run`, which need no compiled code."""
         return self if self.arithmetic is DOUBLE else self.with_arithmetic(DOUBLE)
 
     def with_arithmetic(self, arithmetic: Arithmetic) -> WidthLadder:
@@ -219,31 +225,37 @@ class WidthLadder(Rungs):
         return replace(self, arithmetic=arithmetic)
 
     def prepare(self) -> None:
-        """Run the simulations now, like `FederatedRun.prepare`; their rounding is measured when it is needed."""
+        """Run the simulations now, like `FederatedRun.prepare`.
+
+        Their rounding error is measured only when it is needed.
+        """
         self._over_runs("trajectories", lambda run: run.trajectory)
 
     def fresh(self) -> WidthLadder:
-        """Other networks on the same data, for a second opinion; at most the rungs and networks of a short ladder."""
+        """Other networks on the same data, as a second opinion.
+
+        There are at most the widths and networks of a short ladder.
+        """
         return self._other(tuple(min(pair) for pair in zip(self.counts, SHORT.values(), strict=False)))
 
     @cached_property
     def statistics(self) -> list[list[RunStatistics]]:
-        """The measurements of each run for statements on rates, by width."""
+        """The measurements of each run for the statements on rates, by width."""
         return self._over_runs("statistics", RunStatistics)
 
     def samples(self, name: str) -> list[np.ndarray]:
-        """One statistic of every run by its name, (networks, ...) for each width."""
+        """The values of one statistic for every run: an array (networks, ...) for each width."""
         statistics = self.statistics
         return [np.array(row) for row in self.at_each(name, lambda row, i: getattr(statistics[row][i], name))]
 
     def split(self, name: str) -> tuple[np.ndarray, list[np.ndarray]]:
         """The norm of the mean over networks of an array-valued statistic, and the networks' distances from the mean.
 
-        The norms are (widths,), the distances (networks,) for each width. The squared norm and the mean
-        squared distance add up to the statistic's mean square, without bias.
+        The norms are (widths,), and the distances are (networks,) for each width. The squared norm and the mean squared
+        distance add up to the statistic's mean square, without bias.
 
         Raises:
-            NoSlope: the mean is lost in the noise: the estimate of its square is negative.
+            NoSlope: the estimate of the mean's square is negative, since the noise is larger than the mean.
         """
         means, spreads = [], []
         for sample in self.samples(name):
@@ -277,10 +289,10 @@ def _any_ladder(base: FederatedFamily | None, setup: Setup) -> SearchStrategy[Wi
 
 
 def ladder_families(options: Options, **defaults) -> tuple[WidthFamily, ...]:
-    """One ladder (n=6, d=4, N=3, K=3, eta_l=.4, T=60), or the user's data.
+    """One ladder (n=6, d=4, N=3, K=3, eta_l=.4, T=60), or a ladder on the user's data.
 
-    The ladder that the rate statements share goes to width 2^16. A ladder with a statement's own steps ends at 2^13; so
-    does a ladder on the user's data, whose networks may not fit into memory at larger widths.
+    The ladder that the rate statements share goes to the width 2^16. A ladder with a statement's own step sizes ends at
+    2^13. A ladder on the user's data also ends there, since its networks may not fit into memory at larger widths.
     """
     setup = options.setup(**({"eta_local": 0.4, "local_steps": 3, "rounds": 60} | defaults))
     rungs = SHORT if defaults or options.data is not None else LONG
@@ -295,9 +307,9 @@ def ladder_families(options: Options, **defaults) -> tuple[WidthFamily, ...]:
 @cache
 @st.composite
 def width_ladders(draw: DrawFn, setup: Setup) -> WidthLadder:
-    """Ladders of widths 2^7..2^12, eight networks each, of a few rounds with a step up to the stability limit.
+    """Ladders of widths 2^7..2^12 with eight networks each, of a few rounds with a step size up to the stability limit.
 
-    Settings without an option (sigma) are as in `setup`; their labels are the initial residual.
+    Settings that are not drawn, such as sigma, are as in `setup`. The labels are the initial residual.
     """
     x = draw(unit_data(n=(2, 4), d=(2, 3), distinct=True).filter(apart))
     owner = draw(partitions(len(x), clients=(1, len(x))))
@@ -314,14 +326,15 @@ def width_ladders(draw: DrawFn, setup: Setup) -> WidthLadder:
 
 
 def apart(x: np.ndarray) -> bool:
-    """Whether the lines through the rows are 37 degrees or more apart, so that small networks distinguish the points.
+    """Whether the lines through any two rows enclose 37 degrees or more.
 
-    A small network has no neuron that distinguishes two nearly parallel points, and does not have the limit's rates.
+    Otherwise a small network may have no neuron that distinguishes two nearly parallel points, and then it does not
+    have the limit's rates.
     """
     return bool((np.abs(x @ x.T)[~np.eye(len(x), dtype=bool)] <= 0.8).all())
 
 
-# number of networks at each width
+# maps a width to the number of networks
 RUNGS = {2**8: 1024, 2**10: 512, 2**12: 128, 2**14: 64, 2**16: 32, 2**18: 12, 2**20: 6}
 SEEDS = st.integers(0, 2**31)
 
@@ -335,14 +348,14 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class InitialLadder(Rungs):
-    """Networks over widths and seeds, measured before training."""
+    """Networks over widths and seeds that are measured before training."""
 
     problem: Problem  # data; the labels are not used
     sigma: float  # standard deviation of the weights
-    # widths, counts: the widths, and the number of networks at each; no two networks share neurons
+    # the widths, and the number of networks at each width; no two networks share neurons
     widths: tuple[int, ...]
     counts: tuple[int, ...]
-    seed: int  # the first seed
+    seed: int  # seed of the first network
     spacing: ClassVar[int] = 2 * SPACING
     other: ClassVar[int] = OTHER * 2 * SPACING
 
@@ -375,7 +388,7 @@ def _initial_ladder(options: Options, widths: tuple[int, ...], counts: tuple[int
 
 
 def _any_initial_ladder(options: Options) -> SearchStrategy[InitialLadder]:
-    """Ladders of four widths up to 2^11 on a few random samples, sigma over six powers of ten."""
+    """Ladders of four widths up to 2^11 on a few random samples. sigma takes values over six powers of ten."""
     problems = st.builds(
         lambda n, d, seed: data.sphere(n, d, seed=seed, clients=1), st.integers(2, 5), st.integers(2, 5), SEEDS
     )
@@ -385,7 +398,7 @@ def _any_initial_ladder(options: Options) -> SearchStrategy[InitialLadder]:
 
 
 def initial_ladder_families(options: Options) -> tuple[WidthFamily, ...]:
-    """The data of the width ladders (n=6, d=4), or the user's, at widths 2^8..2^20."""
+    """The data of the width ladders (n=6, d=4), or the user's data, at widths 2^8..2^20."""
     name = "sphere, n=6, d=4" if options.data is None else federated_families(options)[0].name
     name += ", at initialisation, widths 2^8..2^20"
     return (WidthFamily.of_rungs(name, _initial_ladder, _any_initial_ladder, (options,), RUNGS),)

@@ -1,4 +1,4 @@
-"""Statements about exponents in the width: measured quantities, with their claimed powers and coefficients."""
+"""Statements about exponents in the width. They measure quantities, and claim their powers and coefficients."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,24 +14,24 @@ from bounds.vocabulary import Form, Kind, Source
 from ntkfl.estimate import Estimate
 
 HALF, QUARTER, THREE_QUARTERS, ONE = (-sp.Rational(quarters, 4) for quarters in (2, 1, 3, 4))
-# added error: maxima over neurons grow when rare patterns appear, and a fitted line does not show this growth
+# This error is added since maxima over neurons grow when rare patterns appear, which a fitted line does not show.
 SYSTEMATIC = 0.02
-WIDEST = 3  # number of the widest rungs on which a coefficient is measured
+WIDEST = 3  # a coefficient is measured at this number of the largest widths
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number that behaves like coefficient * width^exponent."""
+    """A quantity that behaves like coefficient * width^exponent."""
 
-    name: str  # its name in the table of exponents
+    name: str  # the name of the quantity in the table of exponents
     exponent: sp.Rational  # the claimed power
-    # (a ladder) -> a value for each width, or an array of samples for each width, whose RMS is taken
+    # maps a ladder to a value for each width, or to an array of samples for each width, whose root mean square is taken
     values: Callable[[Any], Sequence[np.ndarray] | np.ndarray]
     biased: bool = True  # whether a next-order term is fitted (see `slopes.slope`)
     exact: bool = False  # whether the power holds at every width; otherwise the interval is widened by SYSTEMATIC
-    # (a ladder) -> the leading coefficient by the theory; None: the theory gives none
+    # maps a ladder to the leading coefficient of the theory; None: the theory gives none
     coefficient: Callable[[Any], float] | None = None
-    left: str = ""  # the number in the paper's symbols; default: its name
+    left: str = ""  # the quantity in the paper's symbols; default: its name
 
     def exponent_on(self, ladder: Any) -> Estimate:
         """The measured exponent, with its interval."""
@@ -39,30 +39,30 @@ class Quantity:
         return fitted if self.exact else fitted.widened(SYSTEMATIC, "for rare patterns")
 
     def coefficient_on(self, ladder: Any) -> float:
-        """The measured coefficient: RMS of value / width^exponent over the networks of the widest rungs."""
+        """The measured coefficient: the root mean square of value / width^exponent over the widest networks."""
         scale = ladder.sizes ** float(self.exponent)
         scaled = [np.atleast_1d(sample) / unit for sample, unit in zip(self.values(ladder), scale, strict=True)]
         return float(np.sqrt((np.concatenate(scaled[-WIDEST:]) ** 2).mean()))
 
 
 def statistic(name: str) -> Callable[[Any], Sequence[np.ndarray]]:
-    """The values of one of `RunStatistics` on a ladder of runs."""
+    """A function that returns the values of one of `RunStatistics` on a ladder of runs."""
     return lambda ladder: ladder.samples(name)
 
 
 def mean_part(name: str) -> Callable[[Any], np.ndarray]:
-    """The norm of the mean over networks of an array-valued statistic; see `WidthLadder.split`."""
+    """A function that returns the norm of the mean over networks of a statistic; see `WidthLadder.split`."""
     return lambda ladder: ladder.split(name)[0]
 
 
 def spread_part(name: str) -> Callable[[Any], Sequence[np.ndarray]]:
-    """The distance of each network's statistic from the mean over networks; see `WidthLadder.split`."""
+    """A function that returns the distance of each network's statistic from the mean; see `WidthLadder.split`."""
     return lambda ladder: ladder.split(name)[1]
 
 
 @dataclass(frozen=True, eq=False)
 class WidthRate(Statement):
-    """A statement of kind rate, together with the quantities whose exponents its formula gives."""
+    """A statement of kind rate, with the quantities whose exponents its formula gives."""
 
     quantities: tuple[Quantity, ...] = ()
 
@@ -80,7 +80,7 @@ def width_rate(
     claim_note: str = "",
     uses: tuple[str, ...] = (),
 ) -> WidthRate:
-    """The statement that each quantity has its exponent; mutants shift the exponents by 1/4 or 1/2, up or down."""
+    """The statement that each quantity has its exponent. Its mutants shift the exponents by 1/4 or 1/2, up or down."""
     claim: dict[str, Any] = {form: Claim(tuple(quantity.exponent for quantity in quantities), note=claim_note)}
     return WidthRate(
         id=id,

@@ -1,4 +1,4 @@
-"""The expected iterate of local SGD with an outer rate on a quadratic (Khaled et al. 2025)."""
+"""A statement on the expected iterate of local SGD with an outer rate on a quadratic (Khaled et al. 2025)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +24,10 @@ curvatures, starts = sp.symbols("q_1 q_2", positive=True), sp.symbols("x_1 x_2",
 
 @dataclass(frozen=True, eq=False)
 class SmallQuadratic(Case):
-    """f(x) = x'Qx/2, Q = A'A, in two dimensions; a stochastic gradient is twice the gradient of one row of A."""
+    """The quadratic f(x) = x'Qx/2 with Q = A'A, in two dimensions.
+
+    A stochastic gradient is twice the gradient of the part of f that belongs to one row of A, drawn at random.
+    """
 
     rows: np.ndarray  # A, (2, 2)
     start: np.ndarray  # x_0, (2,)
@@ -35,7 +38,7 @@ class SmallQuadratic(Case):
 
     @cached_property
     def eigen(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues of Q, ascending, and its eigenvectors."""
+        """The eigenvalues of Q, ascending, and its eigenvectors."""
         return np.linalg.eigh(self.rows.T @ self.rows)
 
     def describe(self) -> dict:
@@ -44,7 +47,10 @@ class SmallQuadratic(Case):
         return {"case": "two clients on a quadratic", "rows": self.rows.tolist(), "start": self.start.tolist()} | parts
 
     def iterate(self, outer: float) -> tuple[Estimate, Estimate]:
-        """E x after the rounds, along the eigenvectors of Q, over every sequence of rows of every client."""
+        """E x after the rounds, in the coordinates along the eigenvectors of Q.
+
+        The mean is over all sequences of rows, for every client.
+        """
         sequences = list(product(range(2), repeat=self.steps))
         models = [self.start]
         for _ in range(self.rounds):
@@ -66,7 +72,7 @@ class SmallQuadratic(Case):
 
 
 def _case(seed: int) -> SmallQuadratic:
-    """One or two local steps and rounds; steps up to the edge of stability, outer rates up to 2."""
+    """One or two local steps and rounds. Step sizes go up to the edge of stability, and outer rates up to 2."""
     rng = np.random.default_rng([seed, 43])
     return _quadratic(seed, float(rng.uniform(0.05, 1.9)), float(rng.uniform(0.1, 2)), 1 + seed % 2, 1 + seed // 2 % 2)
 

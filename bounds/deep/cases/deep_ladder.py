@@ -1,4 +1,8 @@
-"""Cases: a deep network linearised in its parameters; deep networks of several widths, with their kernel regimes."""
+"""Two kinds of cases: a deep network linearised in its parameters, and deep networks of several widths.
+
+The networks of several widths are compared with their kernel regimes. The case of all widths together is called a
+ladder.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,9 @@ if TYPE_CHECKING:
     from ntkfl.training.tree import Params
 
 
-# least error, in units of eps times the largest value: sums of few neurons in two orders may agree by chance
+# Least error, in units of eps times the largest value. It is needed since sums of few neurons in two orders may agree
+# by
+# chance.
 ROUNDINGS = 32
 NETWORKS = ("fc:2:relu:32", "fc:3:erf:24", "fc:3:gelu:32:bias=0.2", "conv:3:relu:12")
 
@@ -46,11 +52,11 @@ class DeepRun(Case):
 
     problem: Problem
     setup: Setup
-    network: str  # with its width, as `WideNetwork.named` takes it
+    network: str  # the network's name with its width, as `WideNetwork.named` takes it
 
     @prepared
     def orders(self) -> tuple[RunOutputs, RunOutputs]:
-        """The run, and the run with features and neurons in the opposite order, whose sums round differently."""
+        """The run, and a second run with features and neurons in the opposite order. Their sums round differently."""
         from ntkfl.training.engine_trajectory import network_trajectory  # torch is slow to load
 
         one = StartedNetwork.named(self.network, self.problem, None, self.setup.seed)
@@ -65,12 +71,12 @@ class DeepRun(Case):
 
     @cached_property
     def residuals(self) -> Estimate:
-        """y(t) - y, t = 0..T, (n, T+1)."""
+        """y(t) - y for t = 0..T, (n, T+1)."""
         return between(*((order.run.outputs - self.problem.y).T for order in self.orders))
 
     @cached_property
     def start(self) -> Estimate:
-        """f(theta(0), x) - y, f the network before it is linearised, (n, 1)."""
+        """f(theta(0), x) - y, where f is the network before it is linearised, (n, 1)."""
         return between(*((order.first - self.problem.y)[:, None] for order in self.orders))
 
     @cached_property
@@ -92,14 +98,17 @@ class DeepRun(Case):
 
 
 def between(value: np.ndarray, other: np.ndarray) -> Estimate:
-    """The first of two values that differ only in the order of summation; the error is their difference, enlarged."""
+    """The first of two values that differ only in the order of summation.
+
+    Its error is their difference times a factor.
+    """
     rounding = ROUNDINGS * np.finfo(float).eps * float(np.abs(value).max())
     error = ORDER_SAFETY * float(np.abs(value - other).max()) + rounding
     return Estimate(value, np.full(np.shape(value), error), "two summation orders")
 
 
 def _run(network: str, setup: Setup, options: Options, seed: int) -> DeepRun:
-    """A run on seven points, three on one client and four on the other, or on the user's data and clients."""
+    """A run on seven points, with three on one client and four on the other, or on the user's data and clients."""
     problem = points(7, 9, seed) if options.data is None else federated_families(options)[0].problem(seed)
     return DeepRun(problem, replace(setup, seed=seed), network)
 
@@ -126,7 +135,7 @@ def points(n: int, d: int, seed: int) -> Problem:
 def deep_run_families(options: Options) -> tuple[Family, ...]:
     """Three local steps and five rounds on each of NETWORKS."""
     setup = options.setup(eta_local=0.15, eta_global=1.2, local_steps=3, rounds=5)
-    # not the convolution: rows of other data may be no images
+    # the convolutional network is left out for the user's data, whose rows may be no images
     networks = NETWORKS if options.data is None else NETWORKS[:-1]
     where = options.data or "sphere, n=7, d=9, N=2"
     return tuple(
@@ -135,11 +144,11 @@ def deep_run_families(options: Options) -> tuple[Family, ...]:
     )
 
 
-SHALLOW = {round(2 ** (7 + half / 2)): 12 for half in range(11)}  # width -> number of networks, of depth 2
+SHALLOW = {round(2 ** (7 + half / 2)): 12 for half in range(11)}  # maps a width to the number of networks, for depth 2
 # fewer networks at large widths: a layer has width^2 weights
 DEEP = {round(2 ** (5 + half / 2)): 32 for half in range(7)} | {362: 24, 512: 20, 724: 16}
-NARROW = 3  # smallest widths, at which chance moves a run by a third of its distance from the limit
-FEWEST_WIDTHS = 6  # least number of widths of a second opinion
+NARROW = 3  # number of smallest widths at which chance changes a run by a third of its distance from the limit
+FEWEST_WIDTHS = 6  # least number of widths at which a failure is checked again on other networks
 SETUP = Setup(eta_local=0.2, local_steps=3, rounds=8)
 RELU, ERF = "fc:2:relu", "fc:3:erf"
 LEFT = "log-log slopes over widths of the RMS over networks, trained by the engine from the residual r_0, of "
@@ -149,21 +158,22 @@ SECTION = "docs/proofs/finite_width.md#deep-networks"
 class Trained(NamedTuple):
     """The measurements of the runs of one network, from the residual r_0, in T rounds of K steps."""
 
-    # mean_c |theta_c - theta'| in the last round; `neuron` is this over sqrt m, `divergence` this over |theta' - theta|
+    # mean_c |theta_c - theta'| in the last round, divided by sqrt m for `neuron`, and by |theta' - theta| for
+    # `divergence`
     neuron: float
     divergence: float
-    # max_t |y_m(t) - y_p(t)| / |r_0|, y_p the same network after K t steps of gradient descent on all data
+    # max_t |y_m(t) - y_p(t)| / |r_0|, where y_p is the same network after K t steps of gradient descent on all data
     pooled: float
 
 
 class Measured(NamedTuple):
     """The measurements of the runs and kernels of one network; the last three fields are those of `Trained`."""
 
-    kernel: float  # |H(0) - H_inf| over |H_inf|
-    # limit, own: max_t |y_m(t) - y(t)| / |r_0|, y(t) the regime of H_inf, of H(0)
+    kernel: float  # |H(0) - H_inf| / |H_inf|
+    # max_t |y_m(t) - y(t)| / |r_0|, where y(t) is the kernel regime of H_inf for `limit`, and that of H(0) for `own`
     limit: float
     own: float
-    drift: float  # |H(T) - H(0)| over |H_inf|
+    drift: float  # |H(T) - H(0)| / |H_inf|
     neuron: float
     divergence: float
     pooled: float
@@ -171,20 +181,20 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DeepLadder(Rungs):
-    """One kind of network over widths and seeds; labels are y_m(0) + r_0 with r_0 = problem.y."""
+    """One kind of network over widths and seeds. The labels are y_m(0) + r_0 with r_0 = problem.y."""
 
-    problem: Problem  # its clients have equal weight
-    setup: Setup  # the same for every run, eta_global 1
-    network: str  # as `WideNetwork.named` takes it
+    problem: Problem  # a problem whose clients have equal weight
+    setup: Setup  # the same for every run, with eta_global 1
+    network: str  # the network's name, as `WideNetwork.named` takes it
     seed: int
-    # widths, counts, seed: as `Rungs`
+    # widths, counts and seed have the meaning that they have in `Rungs`
     widths: tuple[int, ...]
     counts: tuple[int, ...]
 
     @cached_property
     def wide(self) -> WideNetwork:
         """The network before a width is chosen."""
-        from ntkfl.training.models.wide_networks import WideNetwork  # torch is slow to load
+        from ntkfl.training.models.wide_networks import WideNetwork  # here, since torch loads slowly
 
         return WideNetwork.named(self.network)[0]
 
@@ -195,11 +205,17 @@ class DeepLadder(Rungs):
 
     @cached_property
     def trained(self) -> list[list[Trained]]:
-        """The measurements of the runs of every network, by width; a second opinion needs no kernels."""
+        """The measurements of the runs of every network, by width.
+
+        No kernels are computed, since a second opinion needs none.
+        """
         return self.in_rungs("trained", partial(self._row, kernels=False))
 
     def fresh(self) -> DeepLadder:
-        """Other networks, for a second opinion, without the two largest widths, which take two thirds of the time."""
+        """The ladder with other networks, on which a failure is checked again.
+
+        It leaves out the two largest widths, which take two thirds of the time.
+        """
         return self._other(self.counts[: max(FEWEST_WIDTHS, len(self.counts) - 2)])
 
     def _row(self, row: int, places: range, kernels: bool) -> Iterator[Any]:
@@ -208,17 +224,17 @@ class DeepLadder(Rungs):
             yield from self._runs(stack, self.widths[row], kernels)
 
     def samples(self, name: str) -> list[np.ndarray]:
-        """One field of `Measured` of every network, (networks,) for each width."""
+        """The values of one field of `Measured` for every network: an array (networks,) for each width."""
         known = any("measured" in vars(ladder) for ladder in (self, *self.sharing))
         rows = self.measured if known or name not in Trained._fields else self.trained
         return [np.array([getattr(run, name) for run in row]) for row in rows]
 
     def exponent(self, name: str, biased: bool = False) -> Estimate:
-        """The exponent of a field in the width; `biased` as in `slope`."""
+        """The exponent of a field in the width. `biased` has the meaning that it has in `slope`."""
         return slope(self.sizes, self.samples(name), biased=biased)
 
     def tends_to(self, name: str) -> tuple[Estimate, Estimate]:
-        """The exponent of a field at all but the NARROW least widths, and the logarithm of its limit, extrapolated."""
+        """The exponent of a field without the NARROW smallest widths, and the logarithm of its extrapolated limit."""
         values = self.samples(name)
         exponent = slope(self.sizes[NARROW:], values[NARROW:], biased=False)
         return exponent, leading_coefficient(self.sizes, values, 0.0).log()
@@ -229,19 +245,19 @@ class DeepLadder(Rungs):
 
     @cached_property
     def limit(self) -> KernelRegime:
-        """The exact limit, from outputs 0; its labels are r_0."""
+        """The exact limit at infinite width, from outputs 0; its labels are r_0."""
         return regime(self.problem, self.setup, self.wide.kernel(self.problem.x))
 
     @property
     def limit_pooled(self) -> float:
-        """`Measured.pooled` at infinite width."""
+        """The value of `Measured.pooled` at infinite width."""
         t, central = np.arange(self.setup.rounds + 1), regime(*pooled(self.problem, self.setup), self.limit.gram)
         apart = np.linalg.norm(self.limit.outputs(t) - central.outputs(t), axis=1)
         return float(apart.max() / np.linalg.norm(self.problem.y))
 
     @property
     def limit_divergence(self) -> float:
-        """`Measured.divergence` at infinite width: clients move by J' P_c r_c."""
+        """The value of `Measured.divergence` at infinite width, where clients move by J' P_c r_c."""
         regime, clients = self.limit, self.problem.n_clients
         last = regime.residual(self.setup.rounds - 1)
         moved = regime.blocks.apply(regime.blocks.response(), last[:, None])[:, 0]
@@ -288,14 +304,17 @@ class DeepLadder(Rungs):
 
 
 def _apart(models: Params, others: Params) -> np.ndarray:
-    """The distance of each network from another, over all weights; leading axes of `models` are kept."""
+    """The distance of each network from another, over all weights. Additional leading axes of `models` are kept."""
     squares = [(models[name] - others[name]) ** 2 for name in others]
     kept = [square.ndim - other.ndim + 1 for square, other in zip(squares, others.values(), strict=True)]
     return np.sqrt(sum(square.flatten(axes).sum(axes).numpy() for square, axes in zip(squares, kept, strict=True)))
 
 
 def pooled(problem: Problem, setup: Setup) -> tuple[Problem, Setup]:
-    """All data on one client, with the step that makes its K steps gradient descent on the mean over clients."""
+    """All data on one client, with another step size.
+
+    With this step size, K steps on the one client are K steps of gradient descent on the mean over clients.
+    """
     alone = replace(problem, owner=np.zeros(problem.n, int))
     return alone, replace(setup, eta_local=setup.eta_local / problem.n_clients)
 
@@ -307,7 +326,7 @@ def rungs(network: str) -> dict[int, int]:
 
 @lru_cache(maxsize=8)
 def deep_ladder(network: str, seed: int) -> DeepLadder:
-    """The ladder on the points of a seed, made once."""
+    """The ladder on the points of a seed. It is made once for each network and seed."""
     widths = rungs(network)
     return DeepLadder(equal_points(seed), SETUP, network, seed, tuple(widths), tuple(widths.values()))
 
@@ -329,7 +348,7 @@ def _any_ladder(network: str) -> SearchStrategy[DeepLadder]:
 
 
 def deep_ladders(*networks: str) -> tuple[Family, ...]:
-    """A ladder for each of these networks, on its own points; statements share the ladders."""
+    """A ladder for each of these networks, on its own points. Statements share the ladders."""
     return tuple(
         Family(
             f"sphere, n=12, d=8, N=2, {network}, widths {min(rungs(network))} to {max(rungs(network))}",
@@ -337,7 +356,7 @@ def deep_ladders(*networks: str) -> tuple[Family, ...]:
             _any_ladder,
             (network,),
             trials=1,
-            needs=20,  # a number of runs, not of ladders
+            needs=20,  # this is a number of runs, not of ladders
             fixed=True,
         )
         for network in networks

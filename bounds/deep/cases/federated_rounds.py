@@ -1,4 +1,4 @@
-"""Cases: full rounds of federated averaging from a checkpoint of a smooth network, for any client weights."""
+"""The case of full rounds of federated averaging from a checkpoint of a smooth network, for any client weights."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from ntkfl.training.model import Model
 
 
-ROUNDING = 1e-13  # float64 error of a distance, divided by the parameters' norm; a test checks it
+ROUNDING = 1e-13  # the float64 error of a distance, divided by the norm of the parameters; a test checks it
 
 
 @dataclass(frozen=True, eq=False)
 class SmallNetwork(Case):
-    """The network of a seed, and labels near its outputs."""
+    """The network of a seed, with labels near its outputs."""
 
     problem: Problem
     spec: str  # name of the network, as `ntkfl.networks.wide` takes it
@@ -51,19 +51,19 @@ class SmallNetwork(Case):
         return torch.cat([value.reshape(-1) for value in self.params.values()])
 
     def outputs(self, theta: Tensor, samples: np.ndarray) -> Tensor:
-        """f(x) on these samples."""
+        """The outputs f(x) on these samples."""
         import torch
 
         return self.model.outputs(self._named(theta), torch.tensor(self.problem.x[samples]))
 
     def residuals(self, theta: Tensor, samples: np.ndarray) -> Tensor:
-        """y - f(x) on these samples."""
+        """The residuals y - f(x) on these samples."""
         import torch
 
         return torch.tensor(self.problem.y[samples]) - self.outputs(theta, samples)
 
     def jacobian(self, theta: Tensor, samples: np.ndarray) -> Tensor:
-        """The Jacobian of the outputs on these samples, by a backward pass for each sample."""
+        """The Jacobian of the outputs on these samples, computed by a backward pass for each sample."""
         import torch
 
         with torch.enable_grad():
@@ -87,10 +87,10 @@ class SmallNetwork(Case):
 
 
 def claimed_radius(ball: float | None, proved: Window | Rounds | None, why: str) -> float:
-    """The radius `ball` of the case, else the certified radius.
+    """The radius `ball` of the case; if it is None, the certified radius.
 
     Raises:
-        ArithmeticError: there is neither; `why` says why nothing is certified.
+        ArithmeticError: both are None; `why` says why nothing is certified.
     """
     if ball:
         return ball
@@ -106,7 +106,7 @@ def unit_rows(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
 
 
 def with_outputs(spec: str, x: np.ndarray, width: int, seed: int, wanted: np.ndarray) -> dict[str, Tensor]:
-    """The parameters of a seed, with the least change of the readout that gives the outputs `wanted`, (n,)."""
+    """The parameters of a seed, with the smallest change of the readout that gives the outputs `wanted`, (n,)."""
     import torch
 
     params, outputs, j = at_start(spec, x, width, seed)
@@ -127,35 +127,35 @@ def at_start(spec: str, x: np.ndarray, width: int, seed: int) -> tuple[Mapping[s
 SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:3:erf:standard"
 OWNER = np.array([0, 1, 1])
 ROUNDS = 12
-LOST = 1e-13  # float64 error of an output in a round; a test checks it
+LOST = 1e-13  # the float64 error of an output in a round; a test checks it
 
 
 @dataclass(frozen=True, eq=False)
 class RoundsRun:
     """The measurements of ROUNDS rounds."""
 
-    size: np.ndarray  # phi before the first round and after each
+    size: np.ndarray  # phi before the first round and after each round
     moved: float  # largest distance of a model of the server or a client from the checkpoint
-    # float64 errors of each phi, and of moved
+    # the float64 errors of each phi, and of `moved`
     size_off: float
     moved_off: float
 
 
 @dataclass(frozen=True, eq=False)
 class FederatedRounds(SmallNetwork):
-    """A smooth network, two clients with weights, and their rounds."""
+    """A smooth network, two clients with weights, and rounds of federated averaging."""
 
-    setup: Setup  # the steps that are certified
+    setup: Setup  # the step sizes and steps that are certified
     shares: tuple[float, ...]
-    ball: float | None = None  # the radius in which the claim is made; None: the certificate's
-    # longer, farther: factors of the run's local steps and of its server step, relative to the certificate's
+    ball: float | None = None  # the radius in which the claim is made; None: the radius of the certificate
+    # factors by which the run's local steps (`longer`) and its server step (`farther`) exceed those of the certificate
     longer: float = 1.0
     farther: float = 1.0
     absent: bool = False  # whether the second client never takes part
 
     @cached_property
     def certificate(self) -> RoundsCertificate:
-        """The certificate of the network before these rounds."""
+        """The certificate of the network, made before these rounds."""
         return certify_rounds(networks.wide(self.spec), self.params, self.problem, self.setup, shares=self.shares)
 
     @property
@@ -171,24 +171,24 @@ class FederatedRounds(SmallNetwork):
 
     @property
     def radius(self) -> float:
-        """rho: the certificate's unless another is given."""
+        """rho, which is the radius of the certificate unless another is given."""
         return claimed_radius(self.ball, self.certificate.rounds, self.certificate.why)
 
     @property
     def turn(self) -> float:
-        """L_J in the ball of radius rho."""
+        """L_J, for the ball of radius rho."""
         return self.certificate._curvature.of_all(self.radius)
 
     @property
     def judged(self) -> Rounds | Failed:
-        """Whether the inequalities hold in the ball of the claim."""
+        """The result of the theorem's inequalities in the ball of the claim."""
         if self.ball is None and self.certificate.rounds is None:
             return Failed(self.certificate.why)
         return inequalities(self.known, self.turn, self.radius)
 
     @cached_property
     def run(self) -> RoundsRun:
-        """The rounds, by torch in float64."""
+        """The run of the rounds, by torch in float64."""
         theta, sizes, moved = self.start, [self._size(self.start)], 0.0
         eta, server = self.longer * self.setup.eta_local, self.farther * self.setup.eta_global
         for _ in range(ROUNDS):
@@ -206,7 +206,7 @@ class FederatedRounds(SmallNetwork):
         return RoundsRun(np.array(sizes), moved, float(LOST * heaviest), ROUNDING * float(self.start.norm()))
 
     def _size(self, theta: Tensor) -> float:
-        """phi = (r' D r)^(1/2); on client c, D r is p_c times the sum over k of eta (I - eta K_cc)^k r_c."""
+        """phi = (r' D r)^(1/2). On client c, D r is p_c times the sum over k of eta (I - eta K_cc)^k r_c."""
         total = 0.0
         for client, share in enumerate(self.shares):
             mine = np.flatnonzero(self.problem.owner == client)
@@ -236,10 +236,9 @@ def rounds_case(
 ) -> FederatedRounds:
     """Three samples of two clients, with a residual along the slowest direction of K D.
 
-    K is the kernel; D has the clients' blocks p_c eta sum_k (I - eta K_cc)^k.
-
-    residual: length of the residual, divided by the length that the certificate needs. part: eta_l times the largest
-    eigenvalue of the clients' kernels.
+    K is the kernel. D consists of the clients' blocks p_c eta sum_k (I - eta K_cc)^k. `residual` is the length of the
+    residual, divided by the length that the certificate needs. `part` is eta_l times the largest eigenvalue of the
+    clients' kernels.
     """
     x = unit_rows(np.random.default_rng([seed, 29]), len(OWNER), 4)
     params, outputs, j = at_start(spec, x, width, seed)

@@ -1,4 +1,7 @@
-"""Cases: rounds of a method with memory from a checkpoint of a smooth network, with two clients."""
+"""The case of rounds of a method with memory from a checkpoint of a smooth network, with two clients.
+
+Memory is what the server or the clients keep from round to round, such as a velocity or control variates.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from ntkfl import Problem, RoundsCertificate, Setup, certify_rounds, networks
 from ntkfl.smooth_networks.rounds import MethodStart, method_inequalities
 from ntkfl.smooth_networks.window import Rounds
 
-if TYPE_CHECKING:  # torch is slow to load, so it is loaded when a case runs
+if TYPE_CHECKING:  # torch loads slowly, so it is loaded when a case runs
     from torch import Tensor
 
 KINDS = tuple(WITH_MEMORY)
@@ -25,16 +28,16 @@ ROUNDS = 25
 
 @dataclass(frozen=True, eq=False)
 class MethodRounds(SmallNetwork):
-    """A smooth network, a method with its steps, and its rounds."""
+    """A smooth network, a method with its step sizes, and rounds of the method."""
 
-    setup: Setup  # the steps that are certified
+    setup: Setup  # the step sizes and steps that are certified
     kind: str
-    longer: float = 1.0  # factor of the run's local steps, relative to the certificate's
-    remembered: float = 0.0  # length of the server's and the clients' memory at the start
+    longer: float = 1.0  # factor by which the run's local step size exceeds that of the certificate
+    remembered: float = 0.0  # norm of the server's and of the clients' memory at the start
 
     @cached_property
     def certificate(self) -> RoundsCertificate:
-        """The certificate of the network before these rounds, with an empty memory."""
+        """The certificate of the network for an empty memory, made before these rounds."""
         name, options = named(self.kind)
         return certify_rounds(
             networks.wide(self.spec), self.params, self.problem, self.setup, method=name, options=options
@@ -53,7 +56,7 @@ class MethodRounds(SmallNetwork):
 
     @property
     def claimed(self) -> Rounds:
-        """The certificate's numbers; if nothing is certified, the numbers for a network without curvature.
+        """The numbers of the certificate; if nothing is certified, the numbers for a network without curvature.
 
         Raises:
             ArithmeticError: neither exists.
@@ -65,7 +68,7 @@ class MethodRounds(SmallNetwork):
 
     @cached_property
     def run(self) -> MethodRun:
-        """The rounds, by torch in float64."""
+        """The run of the rounds, by torch in float64."""
         run = MethodRun(self)
         for _ in range(ROUNDS):
             run.round()
@@ -78,7 +81,7 @@ class MethodRounds(SmallNetwork):
 
 
 class MethodRun(MethodSteps):
-    """The method as the papers write it, with the gradients of the network, not of its linear model."""
+    """The method as the papers write it, on the network itself rather than on its linear model."""
 
     def __init__(self, case: MethodRounds) -> None:
         import torch
@@ -95,12 +98,12 @@ class MethodRun(MethodSteps):
         self.sizes = [self.size()]
 
     def size(self) -> float:
-        """(r' K^-1 r)^(1/2)."""
+        """(r' K^-1 r)^(1/2), the size of the residual r."""
         return float((self.whitener @ self.case.residuals(self.at, np.arange(self.case.problem.n))).norm())
 
     @property
     def sizes_off(self) -> float:
-        """The float64 error of each size."""
+        """The float64 error of each entry of `sizes`."""
         return LOST * float(self.whitener.norm()) * self.case.problem.n**0.5
 
     @property
@@ -113,7 +116,7 @@ class MethodRun(MethodSteps):
         return self.case.gradient(at, members)
 
     def seen(self, at: Tensor) -> None:
-        """Keep the largest distance of a model from the checkpoint."""
+        """Record the largest distance of a model from the checkpoint."""
         self.moved = max(self.moved, float((at - self.case.start).norm()))
 
     def round(self) -> None:
@@ -134,8 +137,8 @@ def method_case(
 ) -> MethodRounds:
     """Three samples of two clients, with a residual along the slowest direction of K.
 
-    residual: length of the residual, divided by the length that the certificate needs. part: eta_l times the largest
-    eigenvalue of the clients' kernels.
+    `residual` is the length of the residual, divided by the length that the certificate needs. `part` is eta_l times
+    the largest eigenvalue of the clients' kernels.
     """
     x = unit_rows(np.random.default_rng([seed, 29]), len(OWNER), 4)
     params, outputs, j = at_start(spec, x, width, seed)

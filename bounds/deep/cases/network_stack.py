@@ -24,7 +24,7 @@ class StartedNetwork:
     """A network f at its initial weights; f(theta(0), x) need not be 0."""
 
     residuals: Problem  # data whose labels are r_0 = y - y_m(0), (n,)
-    # network, start: as the engine trains it
+    # the network and its weights in the form in which the engine trains them
     network: Model
     start: Params
 
@@ -41,7 +41,7 @@ class StartedNetwork:
 
     @cached_property
     def first(self) -> np.ndarray:
-        """y_m(0), (n,)."""
+        """y_m(0), the outputs at the start, (n,)."""
         return self.outputs(self.start)
 
     @cached_property
@@ -50,7 +50,7 @@ class StartedNetwork:
         return replace(self.residuals, y=self.first + self.residuals.y, x_test=None, y_test=None)
 
     def outputs(self, params: Params) -> np.ndarray:
-        """f(theta, x), (n,)."""
+        """f(theta, x), the outputs, (n,)."""
         import torch
 
         return self.network.outputs(params, torch.tensor(np.array(self.residuals.x))).numpy()
@@ -61,20 +61,23 @@ class StartedNetwork:
 
 
 def regime(problem: Problem, setup: Setup, matrix: np.ndarray) -> KernelRegime:
-    """The kernel regime of a kernel, without warnings about its steps."""
+    """The kernel regime of a kernel. Warnings about its step sizes are suppressed."""
     with warnings.catch_warnings(action="ignore", category=UnstableSteps):
         return kernel_regime(problem, setup, matrix)
 
 
-STACKED = 2**19  # most weights of a stack, over all clients: 4 MiB, which fit a processor's cache
+STACKED = 2**19  # largest number of weights of a stack, over all clients; these 4 MiB fit into a processor's cache
 
 
 @dataclass(frozen=True, eq=False)
 class StackRun:
-    """Algorithm 1 on every network of a stack. The first axis of weights is over networks, in `ends` over clients."""
+    """A run of Algorithm 1 on every network of a stack.
 
-    outputs: np.ndarray  # after rounds 0..T, (networks, T + 1, n)
-    before: Params  # before the last round
+    The first axis of the weights `before` and `after` is over networks. The first axis of `ends` is over clients.
+    """
+
+    outputs: np.ndarray  # the outputs after rounds 0..T, (networks, T + 1, n)
+    before: Params  # the weights before the last round
     after: Params
     ends: Params  # the clients' own models at the end of the last round
 
@@ -84,12 +87,12 @@ class NetworkStack:
     """Networks that differ only in their initial weights and start with the same residuals."""
 
     networks: Sequence[StartedNetwork]
-    wide: WideNetwork  # kind of the networks
+    wide: WideNetwork  # the kind of all networks
     width: int
 
     @classmethod
     def of_seeds(cls, spec: str, residuals: Problem, width: int, seeds: Sequence[int]) -> Iterator[NetworkStack]:
-        """The networks of these seeds, in stacks of the size that trains fastest."""
+        """The networks of these seeds, in stacks whose size is the fastest to train."""
         from ntkfl.training.models.wide_networks import WideNetwork  # torch is slow to load
 
         wide, _ = WideNetwork.named(spec)
@@ -100,26 +103,26 @@ class NetworkStack:
 
     @cached_property
     def model(self) -> Model:
-        """All networks as one model, with an output for each network."""
+        """All networks as one model, which has an output for each network."""
         from ntkfl.training.wide_training import side_by_side  # torch is slow to load
 
         return side_by_side(self.networks[0].network, len(self.networks))
 
     @cached_property
     def start(self) -> Params:
-        """The initial weights of all networks, stacked."""
+        """The initial weights of all networks, stacked along a first axis."""
         from ntkfl.training.tree import stacked  # torch is slow to load
 
         return stacked([network.start for network in self.networks])
 
     def kernels(self, params: Params) -> np.ndarray:
-        """J(theta, x) J(theta, x)^T of every network, (networks, n, n); `params` with the networks as leading axis."""
+        """J(theta, x) J(theta, x)^T of every network, (networks, n, n). The first axis of `params` is over networks."""
         import torch
 
         return self.wide.kernels(params, torch.tensor(np.array(self.networks[0].residuals.x)), self.width).numpy()
 
     def run(self, layout: Problem, setup: Setup) -> StackRun:
-        """Train every network on its own labels y_m(0) + r_0, the samples on the clients of `layout`."""
+        """Train every network on its own labels y_m(0) + r_0. `layout` says which client has which sample."""
         import torch
 
         from ntkfl.training.wide_training import network_federation

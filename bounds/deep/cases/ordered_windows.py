@@ -1,4 +1,7 @@
-"""Cases: windows of training from a checkpoint of a smooth network, in random order or in order of the residuals."""
+"""The case of training from a checkpoint of a smooth network, with samples in random order or in order of residuals.
+
+Training consists of windows. In a window every sample is used in at least one step, unless the case leaves one out.
+"""
 
 from __future__ import annotations
 
@@ -18,40 +21,45 @@ from ntkfl.limit.convex_loss import HINGE, SQUARES, ConvexLoss, band, huber
 from ntkfl.smooth_networks.certificate import HALVINGS
 from ntkfl.smooth_networks.window import Failed, Start, Window, in_ball, largest_step, needed_residual
 
-if TYPE_CHECKING:  # torch is slow to load, so it is loaded when a case runs
+if TYPE_CHECKING:  # torch loads slowly, so it is loaded when a case runs
     from torch import Tensor
 
 Order = Literal["random", "largest", "smallest"]
 ORDERS: tuple[Order, ...] = ("random", "largest", "smallest")
 SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:4:erf", "fc:3:erf:standard"
 WINDOWS, NEWTON = 4, 6
-OFTEN = 20  # visits in a window of the sample that `uneven_case` repeats
+OFTEN = 20  # number of steps in a window that use the sample that `uneven_case` repeats
 LOSSES = HINGE, band(0.2), huber(0.05)
-INSIDE = 0.4  # |f| - |y| of some outputs, in lengths of the interval of minimisers, or in units of 1 if it is longer
+# |f| - |y| of some outputs, divided by the length of the interval of minimisers, or by 1 if that is longer than 1
+INSIDE = 0.4
 
 
 @dataclass(frozen=True, eq=False)
 class WindowedRun:
     """The measurements of W windows."""
 
-    distance: np.ndarray  # to the nearest fit, before the first window and after each, (W+1,)
+    distance: np.ndarray  # the distances to the nearest fit, before the first window and after each window, (W+1,)
     moved: float  # largest distance of a model from the checkpoint
     farthest: float  # the largest distance of an output from the minimisers of its loss, at any step
-    rounding: float  # rounding of each distance
+    rounding: float  # a bound on the rounding error of each distance
 
 
 @dataclass(frozen=True, eq=False)
 class OrderedWindows(SmallNetwork):
-    """A smooth network and some windows: batches of any sizes, of one model, or of two that are then averaged."""
+    """A smooth network and some windows of steps on batches of any sizes.
 
-    order: Order  # which samples come first in a window
-    clients: int = 1  # models that train between means, each on its part of the samples
-    ball: float | None = None  # the radius in which the claim is made; None: the certificate's
-    # longer, server: factors of the steps and of the server's step; above 1 they break the hypotheses
+    One model is trained, or two models are trained, which are averaged after each window.
+    """
+
+    order: Order  # the order of the samples in a window
+    clients: int = 1  # number of models that train until they are averaged, each on its part of the samples
+    ball: float | None = None  # the radius in which the claim is made; None: the radius of the certificate
+    # factors of the step sizes (`longer`) and of the server's step (`server`); a factor above 1 breaks a hypothesis
     longer: float = 1.0
     server: float = 1.0
-    left_out: bool = False  # whether a sample is never visited
-    uneven: float = 1.0  # ratio of the sums of the first and the last sample's steps in a window, if above 1
+    left_out: bool = False  # whether one sample is never used
+    # if above 1: the sum of the first sample's step sizes in a window, divided by that of the last sample
+    uneven: float = 1.0
     loss: ConvexLoss = SQUARES
     wanted: np.ndarray | None = None  # outputs, (n,), that a change of the readout produces; None: no change
 
@@ -64,41 +72,41 @@ class OrderedWindows(SmallNetwork):
 
     @cached_property
     def certificate(self) -> NetworkCertificate:
-        """The certificate of the network before these windows."""
+        """The certificate of the network, made before these windows."""
         return certify_network(networks.wide(self.spec), self.params, self.problem, loss=self.loss)
 
     @property
     def known(self) -> Start:
-        """The bounds at the checkpoint; for losses other than squares, with intervals of minimisers."""
+        """The bounds at the checkpoint. For losses other than squares they include the intervals of minimisers."""
         return replace(self.certificate.start, intervals=self.loss is not SQUARES)
 
     @cached_property
     def proved(self) -> Window | str:
-        """What is proved about windows that visit every sample once, or why nothing is proved."""
+        """What is proved about windows that use every sample once, or the reason why nothing is proved."""
         if self.known.intervals == self.certificate.start.intervals:
             return self.certificate.window or self.certificate.why
         return largest_step(self.known, float(self.certificate.residual.hi), 1.0, HALVINGS)
 
     @property
     def radius(self) -> float:
-        """rho: the radius of the proof, unless another radius is given."""
+        """rho, the radius of the proof, unless another radius is given."""
         return claimed_radius(self.ball, self.proved if isinstance(self.proved, Window) else None, str(self.proved))
 
     @property
     def step(self) -> float:
-        """eta of the claim: the certified one; if nothing is certified, 1 / lambda_max(J J')."""
+        """eta of the claim, which is the certified step; if nothing is certified, it is 1 / lambda_max(J J')."""
         return self.proved.step if isinstance(self.proved, Window) else 1 / self.known.largest
 
     @cached_property
     def judged(self) -> Window | Failed | str:
-        """Whether the inequalities hold in the ball of the claim."""
+        """The result of the theorem's inequalities in the ball of the claim."""
         if self.ball is None:
             return self.proved
         return in_ball(self.known, float(self.certificate.residual.hi), self.step, 1.0, self.ball)
 
     @property
     def least(self) -> float:
-        """eta': the least sum of a sample's steps in a window."""
+        """eta', the least value over the samples of the sum of a sample's step sizes in a window."""
         return self.step * (OFTEN / self.uneven if self.uneven > 1 else 1.0)
 
     @property
@@ -108,7 +116,7 @@ class OrderedWindows(SmallNetwork):
 
     @cached_property
     def run(self) -> WindowedRun:
-        """The windows, by torch in float64."""
+        """The run of the windows, by torch in float64."""
         import torch
 
         rng, samples = np.random.default_rng([self.seed, 3]), np.arange(self.problem.n - self.left_out)
@@ -130,7 +138,10 @@ class OrderedWindows(SmallNetwork):
         return self.loss.minimisers(self.problem.y[samples])
 
     def _visited(self, theta: Tensor, samples: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, float]:
-        """The model after steps that visit each of these samples once, and the largest distance from minimisers."""
+        """The model after steps that use each of these samples once.
+
+        The second value is the largest distance of an output from the minimisers of its loss.
+        """
         farthest = 0.0
         left, size = list(samples), int(rng.integers(1, len(samples) + 1))
         for _ in range(OFTEN - 1 if self.uneven > 1 else 0):
@@ -160,7 +171,10 @@ class OrderedWindows(SmallNetwork):
             return theta - torch.autograd.grad(outputs @ torch.tensor(steps * slope), at)[0]
 
     def _to_fit(self, theta: Tensor) -> float:
-        """|theta - theta*|, theta* a fit, theta* - theta spanned by gradients of `kept` outputs; by Newton steps."""
+        """The distance |theta - theta*| to a fit theta*, computed by Newton steps.
+
+        theta* - theta is a combination of the gradients of the `kept` outputs.
+        """
         import torch
 
         kept, at = self.certificate.kept, theta
@@ -184,7 +198,10 @@ class OrderedWindows(SmallNetwork):
 def small_case(
     seed: int, residual: float, spec: str, width: int, order: Order, clients: int = 1, **broken: Any
 ) -> OrderedWindows:
-    """Two to four samples; a residual along the kernel's slowest direction, `residual` times the certifiable length."""
+    """Two to four samples, with a residual along the slowest direction of the kernel.
+
+    The length of the residual is `residual` times the certifiable length.
+    """
     rng = np.random.default_rng([seed, 17])
     x = unit_rows(rng, int(rng.integers(2, 5)), 4)
     params, outputs, j = at_start(spec, x, width, seed)
@@ -205,10 +222,11 @@ def loss_case(
     loss: ConvexLoss = HINGE,
     **broken: Any,
 ) -> OrderedWindows:
-    """Three or four labels +-1; an output misses its minimisers or, if these are an interval, may be well inside it.
+    """Three or four samples with labels +-1. Some outputs miss the minimisers of their losses.
 
-    A change of the readout produces these outputs. The vector of misses has `residual` times the certifiable length.
-    This vector is along the slowest direction of these outputs' kernel, except for signs that the loss does not allow.
+    If the minimisers are an interval, an output may instead be well inside it. A change of the readout produces these
+    outputs. The vector of the distances to the minimisers has `residual` times the certifiable length. This vector is
+    along the slowest direction of the kernel of the outputs that miss, except for signs that the loss does not allow.
     """
     import torch
 
@@ -232,10 +250,11 @@ def loss_case(
 
 
 def uneven_case(seed: int, spec: str, width: int, loss: ConvexLoss = SQUARES, inside: float = 0.0) -> OrderedWindows:
-    """Two samples, the first visited far more often; steps on it alone lead away from the models that fit both samples.
+    """Two samples, of which the first is used far more often than the second.
 
-    The nearest fit of both is about as far from the first sample's fits, to which that sample's gradient leads, as from
-    the checkpoint: only second derivatives tell which of these two is nearer. `inside`: how far labels are inside the
+    Steps on the first sample alone lead away from the models that fit both samples. The nearest fit of both samples is
+    about as far from the first sample's fits, to which the gradient of that sample leads, as from the checkpoint. Only
+    second derivatives tell which of these two is nearer. `inside` is the distance of the labels from the ends of the
     minimisers.
     """
     import torch
@@ -249,7 +268,9 @@ def uneven_case(seed: int, spec: str, width: int, loss: ConvexLoss = SQUARES, in
         OrderedWindows(Problem(x, outputs), spec, width, seed, "random"),
     )
     ends = [drawn.outputs(drawn.start + torch.tensor(part * way), np.arange(2)).numpy() for part in (1.0, -1.0)]
-    # chosen so that the first sample's multiplier has the sign of its pull: the nearest fit meets the interval's end
+    # The end is chosen so that the first sample's multiplier has the sign of its loss's negative slope. Then the
+    # nearest fit
+    # is at the end of the interval.
     wanted = ends[int((ends[0] - outputs)[0] * (j[0] @ j[1]) > 0)]
     y = wanted + inside * np.sign(wanted - outputs)
     return OrderedWindows(Problem(x, y), spec, width, seed, "random", loss=loss, uneven=1e9)

@@ -1,4 +1,7 @@
-"""Case: clients trained alone from a shared start, over widths; their group barrier on the circle and its limit."""
+"""The case of clients that train alone from a shared start, at several widths.
+
+It measures the barrier of the group of clients on the circle, and the limit of this barrier.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,18 +18,20 @@ from ntkfl.connectivity.client_training import circle_outputs, trained_clients
 from ntkfl.initialisation import draw
 
 WIDTHS = tuple(round(2 ** (8 + half / 2)) for half in range(11))
-COUNTS = (200, 200, 200, 160, 160, 120, 100, 80, 64, 48, 40)  # starts at each width
+COUNTS = (200, 200, 200, 160, 160, 120, 100, 80, 64, 48, 40)  # the number of starts at each width
 CIRCLE_POINTS = (
-    2048  # points of the circle over which the limit is averaged; the integrand is smooth except at isolated points
+    # number of points of the circle over which the limit is averaged; the integrand is smooth except at some points
+    2048
 )
 FREQUENCIES = 3
 
 
 class Averaged(NamedTuple):
-    """One group of clients.
+    """The measurements of one group of clients.
 
-    barrier: L(FMA) - mean_k L(w_k); for squares exactly the excess less the mean over the circle of the variance of the
-    clients' outputs. gap: root mean square of f_FMA - f_WENS over the circle. excess: L(FMA) - L(WENS).
+    barrier: L(FMA) - mean_k L(w_k). For the squared loss this is exactly the excess minus the variance of the clients'
+    outputs, averaged over the circle. gap: root mean square of f_FMA - f_WENS over the circle. excess: L(FMA) -
+    L(WENS).
     """
 
     barrier: float
@@ -36,19 +41,20 @@ class Averaged(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GroupLadder(Rungs):
-    """Groups of clients over widths and starts; no two starts share neurons.
+    """Groups of clients at several widths, with several starts at each width. No two starts share neurons.
 
     The label of a point, for training or on the circle, is the sum of a function of the angle and the network's initial
     output. So the change of the outputs fits the function, as if the initial outputs were 0.
     """
 
-    amplitudes: np.ndarray  # (FREQUENCIES, 2): coefficients in the function of cos and sin of 0, 1, ... times the angle
+    # (FREQUENCIES, 2): in the function, the coefficients of cos and sin of 0, 1, ... times the angle
+    amplitudes: np.ndarray
     angles: np.ndarray  # angles of the training points, (n,)
-    owner: np.ndarray  # their clients, (n,)
-    # eta_local, local_steps: those of every client
+    owner: np.ndarray  # the clients of the training points, (n,)
+    # the step size and the number of local steps are the same for every client
     eta_local: float
     local_steps: int
-    # widths, counts: the widths, and the number of starts at each width
+    # the widths, and the number of starts at each width
     widths: tuple[int, ...]
     counts: tuple[int, ...]
     seed: int  # seed of the first start
@@ -63,7 +69,7 @@ class GroupLadder(Rungs):
 
     def target(self, angles: np.ndarray) -> np.ndarray:
         """The function that is learnt."""
-        turn = np.cos(angles) + 1j * np.sin(angles)  # several times faster than np.exp of a complex number
+        turn = np.cos(angles) + 1j * np.sin(angles)  # this is several times faster than np.exp of a complex number
         total = np.zeros_like(turn)
         for cosine, sine in self.amplitudes[::-1]:
             total = total * turn + (cosine - 1j * sine)
@@ -71,7 +77,7 @@ class GroupLadder(Rungs):
 
     @cached_property
     def limit(self) -> float:
-        """-E_x Var_k f_k, f_k the clients' predictions at infinite width."""
+        """-E_x Var_k f_k, where f_k are the clients' predictions at infinite width."""
         angles = 2 * np.pi * np.arange(CIRCLE_POINTS) / CIRCLE_POINTS
         x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
         setup = Setup(eta_local=self.eta_local, local_steps=self.local_steps, rounds=1)
@@ -80,7 +86,7 @@ class GroupLadder(Rungs):
 
     @prepared
     def groups(self) -> list[list[Averaged]]:
-        """The groups of each width."""
+        """The measurements of the groups, by width."""
         return self.at_each("groups", lambda row, i: self._group(self.widths[row], self.seeds(row)[i]))
 
     def _group(self, width: int, seed: int) -> Averaged:
@@ -101,7 +107,7 @@ class GroupLadder(Rungs):
         return Averaged(excess - variance, gap, excess)
 
     def samples(self, name: str) -> list[np.ndarray]:
-        """The field `name` of every group, for each width."""
+        """The values of one field for every group: an array for each width."""
         return [np.array([getattr(group, name) for group in row]) for row in self.groups]
 
     def describe(self) -> dict:
@@ -111,7 +117,7 @@ class GroupLadder(Rungs):
 
 
 def _ladder(seed: int) -> GroupLadder:
-    """Three clients of three points each, in thirds of the circle; `seed` is the seed of the first start."""
+    """Three clients with three points each, in thirds of the circle. `seed` is the seed of the first start."""
     rng = np.random.default_rng([seed, 23])
     owner = np.repeat(np.arange(3), 3)
     angles = 2 * np.pi / 3 * (owner + rng.uniform(size=9))
@@ -120,7 +126,7 @@ def _ladder(seed: int) -> GroupLadder:
 
 
 def _short_ladder(seed: int, clients: int, local_steps: int, eta_local: float) -> GroupLadder:
-    """Widths 2^8..2^12, 60 groups each."""
+    """A ladder of widths 2^8..2^12 with 60 groups at each width."""
     rng = np.random.default_rng([seed, 29])
     owner = np.repeat(np.arange(clients), 3)
     amplitudes = rng.normal(size=(FREQUENCIES, 2))
@@ -129,7 +135,7 @@ def _short_ladder(seed: int, clients: int, local_steps: int, eta_local: float) -
     return GroupLadder(amplitudes, angles, owner, eta_local, local_steps, widths, (60,) * 5, seed)
 
 
-# One ladder. The user's data are not used, since they give no law of x for the average.
+# This family has one ladder. The user's data are not used, since they give no law of x for the average.
 GROUP_LADDERS = Family(
     "three clients on the circle, widths 2^8..2^13",
     _ladder,
@@ -138,9 +144,10 @@ GROUP_LADDERS = Family(
         st.integers(0, 2**16),
         st.integers(2, 4),
         st.integers(1, 30),
-        st.sampled_from([0.1, 0.3, 0.6]),  # below 2 / |H_cc|, which is at least 4/3 for three points
+        # these step sizes are below 2 / |H_cc|, which is at least 4/3 for three points
+        st.sampled_from([0.1, 0.3, 0.6]),
     ),
     trials=1,
-    needs=20,  # a number of groups, not of ladders
+    needs=20,  # this is a number of groups, not of ladders
     fixed=True,
 )

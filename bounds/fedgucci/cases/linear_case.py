@@ -1,4 +1,4 @@
-"""Case: FedGuCci on a model that is linear in its weights, in exact rationals or in two precisions."""
+"""The case of FedGuCci on a model that is linear in its weights, in exact rationals or in two precisions."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +17,7 @@ from ntkfl.estimate import Estimate, Rigour
 
 BITS = 512
 EPS = np.finfo(float).eps
-SAFETY = 10  # error of the run in coarser precision, divided by its difference from the finer run
+SAFETY = 10  # the error of the run in coarser precision is this factor times its difference from the finer run
 
 beta = sp.Symbol("beta", positive=True)
 BETA = {beta: "weight of the connectivity loss"}
@@ -27,8 +27,8 @@ BETA = {beta: "weight of the connectivity loss"}
 class LinearCase(Case):
     """A run of FedGuCci(beta) with `anchors` anchor models.
 
-    `exact`: the run is in rational arithmetic, for few weights and rounds; otherwise in float64, with the rounding
-    measured by extended precision.
+    If `exact`, the run is in rational arithmetic, which suits few weights and rounds. Otherwise it is in float64, and a
+    run in extended precision measures its rounding error.
     """
 
     run: LinearRounds
@@ -43,9 +43,10 @@ class LinearCase(Case):
         return self._known(*(fedgucci(self.run, self.beta, self.anchors, how)[1:] for how in self._arithmetics))
 
     def fedavg_weights(self, local: Any, server: Any, pull: Any = 0) -> Estimate:
-        """w_1 .. w_T of FedAvg with these steps, given as sympy numbers; `pull` is 0 for plain FedAvg.
+        """The weights w_1 .. w_T of FedAvg, (T, p), with these step sizes, which are sympy numbers.
 
-        `pull` moves the clients' starts towards the mean of the anchors, as in `linear_rounds.fedavg`.
+        `pull` moves the clients' starts towards the mean of the anchors, as in `linear_rounds.fedavg`. It is 0 for
+        plain FedAvg.
         """
         weights = []
         with precision(BITS):
@@ -56,7 +57,10 @@ class LinearCase(Case):
         return self._known(*weights)
 
     def client_moves(self, connected: bool) -> Estimate:
-        """w_c - w_0 of each participant of the first round, (clients, p), under FedGuCci (`connected`) or FedAvg."""
+        """w_c - w_0 for each participant of the first round, (clients, p).
+
+        The method is FedGuCci if `connected`, otherwise FedAvg.
+        """
         moves = []
         for how in self._arithmetics:
             ends = [
@@ -67,7 +71,10 @@ class LinearCase(Case):
         return self._known(*moves)
 
     def client_residual(self, trained: bool) -> Estimate:
-        """f - y of the first participant on its own samples in round 1, after its local steps (`trained`) or before."""
+        """f - y of the first participant on its own samples in round 1.
+
+        The model is the one after its local steps if `trained`, otherwise the one before them.
+        """
         run = _alone(self.run, self.run.participants[0][0])
         residuals = []
         for how in self._arithmetics:
@@ -77,13 +84,13 @@ class LinearCase(Case):
 
     @property
     def steps(self) -> dict:
-        """The symbols of beta, the steps and their number."""
+        """The values of beta, the step sizes and the number of local steps, by symbol."""
         run = self.run
         return {beta: self.beta, eta_local: run.eta_local, eta_global: run.eta_global, K: run.local_steps}
 
     @property
     def largest_curvature(self) -> Estimate:
-        """The largest eigenvalue of scale_c phi_c phi_c^T over the first round's participants, squared loss."""
+        """The largest eigenvalue of scale_c phi_c phi_c^T over the first round's participants, for the squared loss."""
         run, curvature = self.run, 0.0
         for c in run.participants[0]:
             phi = run.features[np.asarray(run.owner) == c]
@@ -95,7 +102,11 @@ class LinearCase(Case):
         return (rational,) if self.exact else (double, extended)
 
     def _known(self, value: np.ndarray, finer: np.ndarray | None = None) -> Estimate:
-        """An exact array as its nearest floats, or float64 values with an error from finer values."""
+        """An array as an Estimate.
+
+        If there are finer values, the array is in float64 and its error is computed from them. Otherwise it is exact,
+        and is rounded to the nearest floats.
+        """
         if finer is not None:
             error = SAFETY * float(np.abs(value - finer).max()) + 4 * EPS * np.abs(value)
             return Estimate(value, error, "float64 against extended precision")
@@ -121,14 +132,17 @@ class LinearCase(Case):
 
 
 def _number(value: Any, arithmetic: Any) -> Any:
-    """A sympy number in the arithmetic of a run: a rational exactly, another number as a ball or rounded."""
+    """A sympy number in the arithmetic of a run.
+
+    In rational arithmetic a rational stays exact; others become enclosures.
+    """
     value = sp.sympify(value)
     if arithmetic is rational and value.is_Rational:
         return fmpq(int(value.p), int(value.q))
     evaluated = evaluate(value, {})
     if arithmetic is rational:
         return ball(float(evaluated.value), float(evaluated.error))
-    # The finer run takes an end of the enclosure, so that the enclosure's width is part of the difference.
+    # The finer run takes an end of the enclosure, so that the width of the enclosure is part of the runs' difference.
     return float(evaluated.value) if arithmetic is double else extended(evaluated.value) + extended(evaluated.error)
 
 
@@ -167,15 +181,15 @@ THREE_SAMPLES = LinearRounds(
 
 
 def small_case(beta: float = 2.0, anchors: int = 1, **changed: Any) -> LinearCase:
-    """Two clients with three samples, two weights, three rounds, in rationals."""
+    """Two clients with three samples, and a model of two weights, for three rounds in rational arithmetic."""
     return LinearCase(replace(THREE_SAMPLES, **changed), beta, anchors, exact=True, name="three samples")
 
 
 def quartic_loss() -> LinearCase:
-    """The fourth power of the residual in place of the square: the gradient is not affine."""
+    """A case with the fourth power of the residual in place of the square. Its gradient is not affine."""
     return small_case(degree=4, participants=((0, 1),))
 
 
 def weight_decay() -> LinearCase:
-    """Weight decay towards 0, with a step that is not rescaled."""
+    """A case with weight decay towards 0, whose step size is not rescaled."""
     return small_case(decay=0.25)

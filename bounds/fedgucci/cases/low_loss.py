@@ -1,7 +1,7 @@
-"""Cases: networks of a cube around an anchor, and the region of low loss, whose size d_epsilon is sampled.
+"""The case of networks of a cube around an anchor, with the region of low loss, whose size d_epsilon is sampled.
 
-The labels are the anchor's own outputs, so that the anchor minimises every client's loss; Omega is a larger cube around
-it. The region has no closed form, so its shares of cubes have Clopper-Pearson intervals.
+The labels are the anchor's own outputs, so that the anchor minimises every client's loss. Omega is a larger cube around
+the anchor. The region has no closed form, so its shares of cubes have Clopper-Pearson intervals.
 """
 
 from dataclasses import dataclass, replace
@@ -21,24 +21,24 @@ from ntkfl.connectivity.paths.segment import absolute_loss_bounds
 from ntkfl.estimate import Estimate
 
 CONFIDENCE = 0.999
-PILOTS = 40  # networks from whose losses epsilon is chosen
-DOMAIN = 4.0  # side of Omega
+PILOTS = 40  # number of networks from whose losses epsilon is chosen
+DOMAIN = 4.0  # side of the cube Omega
 
 
 @dataclass(frozen=True, eq=False)
 class LowLossCube(CubeNetworks):
     """Networks of a cube under the absolute loss, an epsilon, and a domain."""
 
-    epsilon: float = 1.0  # level below which a loss is low
+    epsilon: float = 1.0  # a loss below this level is low
     domain: float = 1.0  # side of the cube Omega around the anchor
-    clients: int = 1  # number of clients, which get equal shares of the inputs, in order
-    # points, paths: numbers of networks drawn for a volume, and for losses along segments
+    clients: int = 1  # number of clients; each has the same number of inputs, in the order of the inputs
+    # numbers of networks that are drawn for a volume (`points`), and for the losses along segments (`paths`)
     points: int = 20_000
     paths: int = 100
-    seed: int = 0  # seed of these networks
+    seed: int = 0  # seed of the drawn networks
 
     def losses(self, points: np.ndarray) -> np.ndarray:
-        """The mean loss of networks (N, S), (N,)."""
+        """The mean losses, (N,), of networks given as vectors of weights, (N, S)."""
         losses = []
         for block in np.array_split(points, 1 + len(points) // 10_000):
             hidden = block[:, : self.anchor.hidden.size].reshape(-1, *self.anchor.hidden.shape)
@@ -49,7 +49,7 @@ class LowLossCube(CubeNetworks):
 
     @cached_property
     def low_loss_size(self) -> Estimate:
-        """d_epsilon of the clients' mean loss on Omega."""
+        """The size d_epsilon of the region in Omega where the clients' mean loss is low."""
         rng = np.random.default_rng([self.seed, 8])
         centre = self.anchor.vector()
         return region_size(self.losses, self.epsilon, centre, self.domain, rng, self.points, CONFIDENCE)
@@ -62,7 +62,10 @@ class LowLossCube(CubeNetworks):
         return binomial_share(min(hits), self.paths, CONFIDENCE)
 
     def probability(self) -> Estimate:
-        """P(D) of Lemma 3.3 for the mean loss: P(low loss), times P(low segment) among networks of low loss."""
+        """P(D) of Lemma 3.3 for the mean loss.
+
+        It is the product of P(low loss) and of P(low segment) among the networks of low loss.
+        """
         drawn = self._in_cube(self.points, 10)
         low = drawn[self.losses(drawn) < self.epsilon]
         if not len(low):
@@ -77,12 +80,12 @@ class LowLossCube(CubeNetworks):
 
     @property
     def size(self) -> int:
-        """S."""
+        """S, the number of parameters."""
         return self.anchor.size
 
     @property
     def owners(self) -> list[slice]:
-        """The rows of each client."""
+        """The rows of the inputs of each client."""
         ends = np.linspace(0, len(self.x), self.clients + 1).astype(int)
         return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
@@ -98,7 +101,7 @@ class LowLossCube(CubeNetworks):
         return int((high < self.epsilon).sum()) + sum(loss < self.epsilon for loss in exact)
 
     def highest_of(self, drawn: np.ndarray, rows: slice) -> float:
-        """The largest `highest_loss` of networks (N, S)."""
+        """The largest `highest_loss` of networks given as vectors of weights, (N, S)."""
         low, high = self._between(drawn, rows)
         return max(self.highest_loss(self.anchor.at(vector), rows) for vector in drawn[high >= low.max()])
 
@@ -106,7 +109,10 @@ class LowLossCube(CubeNetworks):
         return absolute_loss_bounds(self.anchor, drawn, self.x[rows], self.y[rows])
 
     def highest_loss(self, network: TwoLayer, rows: slice) -> float:
-        """The largest mean loss of some rows on the segment from the anchor to a network, rounded up."""
+        """The largest mean loss on the segment from the anchor to a network, rounded up.
+
+        The mean is over the given rows.
+        """
         return float(largest_loss(self.anchor, network, self.x[rows], self.y[rows], self.loss).value.hi)
 
     def describe(self) -> dict:
@@ -115,7 +121,7 @@ class LowLossCube(CubeNetworks):
 
 
 def _cube(h: int, features: int, side: float, count: int, own: bool, level: float, seed: int) -> LowLossCube:
-    """One case of `low_loss_cubes`."""
+    """One case of the family `low_loss_cubes`."""
     rng = np.random.default_rng([seed, 31])
     clients = count if own else 1
     anchor = TwoLayer(rng.standard_normal((h, features)), rng.standard_normal(h))
@@ -136,9 +142,9 @@ def _any_cube(*of) -> SearchStrategy[LowLossCube]:
 def low_loss_cubes(
     shape: tuple[int, int], side: float, *, count: int = 2, own: bool = False, level: float = 1.5, trials: int = 5
 ) -> Family:
-    """Small networks, h l + h <= 8, with 8 inputs for each client.
+    """Small networks, with h l + h <= 8, and 8 inputs for each client.
 
-    `level` is epsilon over the largest loss on the segments from the anchor to PILOTS networks of the cube.
+    epsilon is `level` times the largest loss on the segments from the anchor to PILOTS networks of the cube.
     """
     owner = ", a client each" if own else ""
     name = f"low-loss region, h={shape[0]}, l={shape[1]}, d={side:g}, Omega {DOMAIN:g}, K={count}{owner}"
@@ -153,9 +159,9 @@ CONNECTED = Hypothesis(
 
 
 def low_loss_families(options: Options, *, own: bool = False) -> tuple[Family, ...]:
-    """Families of two small shapes; none for the user's data, whose dimension is too high to sample volumes.
+    """Families of two small shapes. If `own`, each network belongs to its own client.
 
-    own: each network belongs to its own client.
+    There are none for the user's data, whose dimension is too high for sampling volumes.
     """
     if options.data is not None:
         return ()
@@ -163,12 +169,15 @@ def low_loss_families(options: Options, *, own: bool = False) -> tuple[Family, .
     return tuple(low_loss_cubes(shape, 0.5, count=count, own=own, trials=trials) for shape in ((2, 2), (1, 4)))
 
 
-# Cubes almost as wide as Omega, with a region of low loss so small that the right side is mostly below 1.
+# These cubes are almost as wide as Omega. The region of low loss is so small that the right side is mostly below 1.
 WIDE_CUBES = tuple(replace(low_loss_cubes(shape, 3.0, level=0.15), most=5) for shape in ((2, 2), (1, 3)))
 
 
 def hardly_connected() -> LowLossCube:
-    """One unit, f = v u, label 9/4: the losses of w = (1, 3) and (3, 1) are 3/4, far above epsilon = 10^-6."""
+    """A network of one unit, f = v u, with label 9/4.
+
+    The losses of w = (1, 3) and (3, 1) are 3/4, far above epsilon = 10^-6.
+    """
     anchor, x = TwoLayer(np.array([[1.5]]), np.array([1.5])), np.array([[1.0]])
     networks = tuple(TwoLayer(np.array([[u]]), np.array([4 - u])) for u in (1.0, 3.0))
     return LowLossCube(anchor, networks, 3.0, x, anchor.outputs(x), 0.1, epsilon=1e-6, domain=4.0)

@@ -6,7 +6,7 @@ from bounds.cases.cube_networks import EPS, CubeNetworks
 from ntkfl.connectivity.network import TwoLayer, between
 from ntkfl.estimate import Estimate
 
-ALPHAS = np.arange(1, 12) / 12  # interior points; 1/2 is the sixth
+ALPHAS = np.arange(1, 12) / 12  # interior points of the segment; the sixth is 1/2
 ROUNDING = "rounding bound"
 
 
@@ -22,15 +22,15 @@ def pair(case: CubeNetworks) -> tuple[TwoLayer, TwoLayer]:
 
 
 def end_preactivations(case: CubeNetworks) -> tuple[np.ndarray, np.ndarray]:
-    """a = U_1 x and c = U_2 x, (n, h)."""
+    """The pre-activations a = U_1 x and c = U_2 x of both networks, (n, h)."""
     first, second = pair(case)
     return case.x @ first.hidden.T, case.x @ second.hidden.T
 
 
 def rounding(case: CubeNetworks) -> np.ndarray:
-    """Bound on the rounding of any output on the segment, (n,).
+    """A bound on the rounding error of any output on the segment, (n,).
 
-    No output is larger than sum_i |v_i| |u_i| |x| with the larger of both networks' weights.
+    No output is larger than sum_i |v_i| |u_i| |x|, where each weight is the larger one of both networks' weights.
     """
     first, second = pair(case)
     rows = np.maximum(*(np.linalg.norm(net.hidden, axis=1) for net in (first, second)))
@@ -39,7 +39,7 @@ def rounding(case: CubeNetworks) -> np.ndarray:
 
 
 def mean_loss(case: CubeNetworks, network: TwoLayer, loss: str = "squared") -> Estimate:
-    """The mean of (f - y)^2 or |f - y| of a network of the segment, by evaluation."""
+    """The mean of (f - y)^2 or of |f - y| for a network of the segment, computed from its outputs."""
     residual = Estimate(network.outputs(case.x), rounding(case), ROUNDING) - case.y
     return mean_of(abs(residual) if loss == "absolute" else residual.squared())
 
@@ -53,7 +53,7 @@ def mean_of(parts: Estimate) -> Estimate:
 def loss_at(case: CubeNetworks, alpha: float, loss: str = "squared") -> Estimate:
     """The mean loss at alpha w_1 + (1 - alpha) w_2.
 
-    alpha = 1 is the first network, alpha = 0 the second.
+    alpha = 1 gives the first network, alpha = 0 the second.
     """
     return mean_loss(case, between(*pair(case), alpha), loss)
 
@@ -66,9 +66,9 @@ def gap(case: CubeNetworks, alphas: np.ndarray) -> Estimate:
 
 
 def distance_of_sides(case: CubeNetworks, crossing_only: bool = False) -> Estimate:
-    """|(U_2 - U_1) x|_2, (n,), over all units or only the units whose sign differs between the networks.
+    """|(U_2 - U_1) x|_2, (n,), over all units or only over the units whose sign differs between the networks.
 
-    If rounding hides the sign of a unit at an end, the unit's share is added to the error.
+    If rounding hides the sign of a unit at an end, the unit's contribution is added to the error.
     """
     first, second = (Estimate.exact(net.hidden.T) for net in pair(case))
     moved = case.x @ (second - first)
@@ -81,7 +81,7 @@ def distance_of_sides(case: CubeNetworks, crossing_only: bool = False) -> Estima
 
 
 def accuracy(network: TwoLayer, x: np.ndarray, y: np.ndarray) -> float:
-    """The share of samples with y f > 0, by evaluation.
+    """The share of samples with y f > 0, computed from the outputs.
 
     `y` is ±1, and f = 0 counts as wrong.
     """
@@ -96,14 +96,17 @@ def crossings(case: CubeNetworks) -> np.ndarray:
 
 
 def mean_square(case: CubeNetworks, places: np.ndarray) -> np.ndarray:
-    """The mean of (f - y)^2 at places of the segment, by evaluation."""
+    """The mean of (f - y)^2 at places of the segment, computed from the outputs."""
     first, second = pair(case)
     squares = [((between(first, second, place).outputs(case.x) - case.y) ** 2).mean() for place in places.ravel()]
     return np.array(squares).reshape(places.shape)
 
 
 def kink_terms(case: CubeNetworks, alphas: np.ndarray) -> np.ndarray:
-    """J = alpha relu(a) + (1 - alpha) relu(c) - relu(g), (A, n, h): min(alpha |a|, (1 - alpha) |c|) where a c < 0."""
+    """J = alpha relu(a) + (1 - alpha) relu(c) - relu(g), (A, n, h), where g = alpha a + (1 - alpha) c.
+
+    It is min(alpha |a|, (1 - alpha) |c|) where a c < 0, and 0 elsewhere.
+    """
     a, c = end_preactivations(case)
     shares = alphas[:, None, None]
     return np.minimum(shares * np.abs(a), (1 - shares) * np.abs(c)) * (a * c < 0)

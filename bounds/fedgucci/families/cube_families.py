@@ -1,7 +1,7 @@
-"""Families of networks drawn in a cube: where bounds are sharpest, for every loss, several outputs, groups.
+"""Families of networks drawn in a cube: where bounds are sharpest, for every loss, for several outputs, and groups.
 
-In cases with far labels both losses have a barrier: labels are far from the outputs, on the side opposite to the gap at
-the midpoint.
+In cases with far labels both losses have a barrier, since labels are far from the outputs, on the side opposite to the
+gap at the midpoint.
 """
 
 from dataclasses import replace
@@ -23,9 +23,11 @@ SHARP = (
 
 
 def sharp_families(options: Options) -> tuple[CubeFamily, ...]:
-    """Everyday shapes, and few units at U_anc = 0 with a long or a short v_anc, where the bounds are sharpest.
+    """The default shapes, and networks of few units at U_anc = 0 with a long or a short v_anc.
 
-    With the user's data, only families on these data.
+    For these bounds are sharpest.
+
+    With the user's data there are only families on these data.
     """
     everyday = tuple(draw for draw in cube_families(options) if draw.h <= 32 or options.data is not None)
     if options.data is not None:
@@ -33,7 +35,7 @@ def sharp_families(options: Options) -> tuple[CubeFamily, ...]:
     return everyday[1:] + tuple(family.with_trials(options.trials) for family in SHARP)
 
 
-FEW = 10  # seeds of a family of another loss
+FEW = 10  # number of seeds of a family with another loss
 OTHER_LOSSES = (
     CubeFamily(h=8, l=4, side=0.5, loss="logistic", trials=FEW),
     CubeFamily(h=8, l=4, side=0.5, loss="squared", trials=FEW),
@@ -46,9 +48,10 @@ OTHER_LOSSES = (
 
 
 def loss_families(options: Options) -> tuple[CubeFamily, ...]:
-    """`sharp_families` with the absolute loss, and smaller families with every other loss and with C outputs.
+    """The families of `sharp_families` with the absolute loss, and smaller families with other losses and C outputs.
 
-    With the user's inputs: absolute and logistic loss with the labels' signs, cross-entropy with three drawn classes.
+    With the user's inputs the absolute and the logistic loss have the signs of the labels, and cross-entropy has three
+    drawn classes.
     """
     absolute = sharp_families(options)
     if options.data is None:
@@ -59,35 +62,38 @@ def loss_families(options: Options) -> tuple[CubeFamily, ...]:
 
 
 def unit_loss_families(options: Options) -> tuple[CubeFamily, ...]:
-    """The families of `loss_families` that Assumption 3.2 covers: one output, absolute or logistic loss."""
+    """The families of `loss_families` to which Assumption 3.2 applies: one output, and absolute or logistic loss."""
     return tuple(draw for draw in loss_families(options) if draw.outputs == 1 and draw.loss != "squared")
 
 
 def gap_families(options: Options) -> tuple[CubeFamily, ...]:
-    """For statements without a loss: `sharp_families`, and the families of several outputs in `loss_families`."""
+    """The families for statements without a loss.
+
+    They are `sharp_families`, and those of `loss_families` that have several outputs.
+    """
     return sharp_families(options) + tuple(draw for draw in loss_families(options) if draw.outputs > 1)
 
 
 def group_families(options: Options) -> tuple[CubeFamily, ...]:
-    """`loss_families` of 2 to 16 networks."""
+    """The families of `loss_families`, with 2 to 16 networks each."""
     return counted(loss_families(options))
 
 
 def counted(families: tuple[CubeFamily, ...]) -> tuple[CubeFamily, ...]:
-    """The same families with 2, 4 and 16 networks in turn."""
+    """The same families, of which the first has 2 networks, the second 4, the third 16, and so on in turn."""
     counts = (2, 4, 16)
     return tuple(replace(family, count=counts[i % len(counts)]) for i, family in enumerate(families))
 
 
 def scattered() -> CubeNetworks:
-    """A tiny cube and two networks far outside it: without the hypothesis `in-the-cube` the claim fails."""
+    """A tiny cube and two networks far outside it. The hypothesis `in-the-cube` is not met, and the claim fails."""
     anchor = TwoLayer(np.zeros((1, 1)), np.array([1e-6]))
     networks = (TwoLayer(np.array([[1.0]]), np.array([1.0])), TwoLayer(np.array([[-1.0]]), np.array([1.0])))
     return CubeNetworks(anchor, networks, 1e-6, np.array([[1.0]]), np.array([2.0]))
 
 
 def steep_loss() -> CubeNetworks:
-    """The squared loss with a label of 10^9 and no R: the barrier is 10^9 times the bound with a constant of 1."""
+    """The squared loss with a label of 10^9 and without R. The barrier is 10^9 times the bound with the constant 1."""
     corner = TwoLayer(np.array([[0.5]]), np.array([1.5])), TwoLayer(np.array([[-0.5]]), np.array([1.5]))
     anchor = TwoLayer(np.array([[0.0]]), np.array([1.0]))
     return CubeNetworks(anchor, corner, 1.0, np.array([[1.0]]), np.array([1e9]), loss="squared")
@@ -97,7 +103,10 @@ HALF = np.array([0.5])
 
 
 def far_labels(case: CubeNetworks) -> np.ndarray:
-    """-sign(z(1/2)) R, (n,), with R so large that the mean square at 1/2 exceeds the mean of its values at the ends."""
+    """Labels -sign(z(1/2)) R, (n,).
+
+    R is so large that the mean square at alpha = 1/2 exceeds the mean of its values at the ends.
+    """
     z = gap(case, HALF).value[0]
     first, second = (net.outputs(case.x) for net in pair(case))
     size = 1 + max(np.abs(first).max(), np.abs(second).max())
@@ -110,16 +119,16 @@ def _moved(case: CubeNetworks) -> CubeNetworks:
 
 
 def with_far_labels(base: CubeFamily) -> Family:
-    """Another family's networks with far labels."""
+    """The networks of another family, with far labels."""
     return changed(base, f"{base.name}, far labels", _moved)
 
 
 def far_label_families(options: Options, **chosen) -> tuple[Family, ...]:
-    """The default families, or the user's inputs, with far labels."""
+    """The default families, or one on the user's inputs, with far labels."""
     return tuple(map(with_far_labels, cube_families(options, **chosen)))
 
 
 def small_families(options: Options) -> tuple[Family, ...]:
-    """Families of few inputs and units, since every piece is evaluated point by point."""
+    """Families of few inputs and units. They are small because every piece is evaluated point by point."""
     families = cube_families(options, side=1.5, n=6, trials=10)
     return tuple(with_far_labels(family) for family in families if family.h <= 32)

@@ -23,7 +23,7 @@ SAYS_BOTH = (
 
 
 def cube_bound(id: str, title: str, source: Source, *, kind: Kind, **changes: Any) -> Statement:
-    """A statement on two networks drawn in a cube, which bounds the two quantities of `with_loss`."""
+    """A statement on two networks drawn in a cube. It bounds the gap of the outputs and the barrier of a loss."""
     fields: dict[str, Any] = {
         "hypotheses": (IN_CUBE, FAILURE_PROBABILITY, LIPSCHITZ_LOSS),
         "constants": cube_constants,

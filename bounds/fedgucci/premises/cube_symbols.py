@@ -23,7 +23,7 @@ SYMBOLS = {
 }
 
 SPREAD = side * s * sp.sqrt(h * l)  # E1, a sure bound on E_x |(U_1 - U_2) x|
-# contribution of the outputs beyond the first to the tail of the readout's part
+# the contribution of the outputs beyond the first to the tail of the readout's term
 MORE_OUTPUTS = sp.sqrt(C - 1) / sp.sqrt(12)
 VECTOR_TAIL = (
     "For C outputs (J_C): if the entries of Y_x in R^C are independent and each sub-Gaussian with proxy sigma(x)^2, Q "
@@ -39,7 +39,8 @@ SURE = SPREAD / 2 * (side * sp.sqrt(C * h) / 2 + d_anc / 2)
 LOG = sp.log(12 * C * h / delta)
 AT_TRUE_SIDE = sp.sqrt(2) / 2 * sp.sqrt(h) * b * (sp.sqrt(C) * side**2 + side * d_anc) * LOG  # (32)
 
-ROWS = side * b * sp.sqrt(h * sp.log(12 * h / delta) / 2)  # its square bounds (1/K) sum_i E_x |(U_i - mean U) x|^2
+# the square of ROWS bounds (1/K) sum_i E_x |(U_i - mean U) x|^2
+ROWS = side * b * sp.sqrt(h * sp.log(12 * h / delta) / 2)
 TAIL = (MORE_OUTPUTS + sp.sqrt(sp.log(sp.Rational(21, 10) / delta) / 6)) / sp.sqrt(K)
 MEAN_GAP = ROWS * (d_anc / 2 + side * TAIL)
 

@@ -1,4 +1,4 @@
-"""Values of symbols, and left sides, that the statements about networks drawn in a cube share."""
+"""Values of symbols, and measured left sides, that the statements about networks drawn in a cube share."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ SIZE = Loss("size", lambda z, y: np.linalg.norm(z - y, axis=-1), 1.0, "|z - y|_2
 
 @dataclass(frozen=True, eq=False)
 class GapSegment(Segment):
-    """A segment whose outputs are z = f - alpha f_1 - (1 - alpha) f_2."""
+    """A segment between two networks whose outputs are z = f - alpha f_1 - (1 - alpha) f_2."""
 
     def coefficients(self, channel: int) -> np.ndarray:
-        """z of one output on the pieces of each sample, (n, k + 1, 3), constant term first."""
+        """The coefficients of one output of z on the pieces of each sample, (n, k + 1, 3), the constant term first."""
         pieces = super().coefficients(channel)
         zero, one = (self.outputs_at(end)[:, channel] for end in (0, 1))
         pieces[:, :, 0] -= zero[:, None]
@@ -40,16 +40,16 @@ class GapSegment(Segment):
         return pieces
 
     def sliced(self, rows: slice) -> GapSegment:
-        """The same segment on some of the inputs."""
+        """The same segment, on some of the inputs."""
         return GapSegment(self.first, self.second, self.x[rows])
 
 
 def vector_gap(first: TwoLayer, second: TwoLayer, x: np.ndarray) -> Barrier:
-    """sup over alpha of the mean of |z|_2 between networks of two outputs or more.
+    """sup over alpha of the mean of |z|_2, between networks of two outputs or more.
 
     Returns:
-        An enclosure of width at most TOLERANCE, or wider if the limit of points is reached first; the error is the
-        width.
+        An enclosure of width at most TOLERANCE. It is wider if the largest number of points is reached first; its error
+            then shows the width.
 
     Raises:
         ValueError: networks of one output, for which `largest_gap` is exact; shapes or inputs that do not fit.
@@ -80,7 +80,7 @@ def cube_constants(case: CubeNetworks) -> dict:
 
 
 def second_moment(x: np.ndarray) -> float:
-    """The root of the largest eigenvalue of E x x^T, rounded up: |X| / sqrt n."""
+    """The root of the largest eigenvalue of E x x^T, rounded up. It equals |X| / sqrt n."""
     n, features = x.shape
     return float(np.linalg.norm(x, 2) / math.sqrt(n) * (1 + 8 * (n + features) * EPS))
 
@@ -92,23 +92,29 @@ def _gap(case: CubeNetworks) -> Barrier:
 
 
 def gap(case: CubeNetworks) -> Estimate:
-    """sup over alpha of E_x |z_x(alpha)|_2 between the first two networks: exactly for one output, else enclosed."""
+    """sup over alpha of E_x |z_x(alpha)|_2 between the first two networks.
+
+    It is exact for one output, else enclosed.
+    """
     return _gap(case).value
 
 
 @lru_cache(maxsize=64)
 def barrier(case: CubeNetworks) -> Estimate:
-    """The barrier of the case's loss between the first two: exact for absolute and squared loss, else enclosed."""
+    """The barrier of the case's loss between the first two networks.
+
+    It is exact for the absolute and the squared loss, and otherwise enclosed.
+    """
     return loss_barrier(case.networks[0], case.networks[1], case.x, case.y, case.loss).value
 
 
 def gap_and_barrier(case: CubeNetworks) -> tuple[Estimate, Estimate]:
-    """The gap and the barrier: the two left sides of `with_loss`."""
+    """The gap of the outputs and the barrier of the loss, which are the two left sides of `with_loss`."""
     return gap(case), barrier(case)
 
 
 def signed_value(case: CubeNetworks) -> Estimate:
-    """max(0, E_x z_x) at the alpha where E_x |z_x| is largest, in balls.
+    """max(0, E_x z_x) at the alpha where E_x |z_x| is largest, in ball arithmetic.
 
     With labels far below the outputs, E_x z_x(alpha) is the function whose supremum is the barrier, so that the value
     is at most the barrier.
@@ -118,7 +124,7 @@ def signed_value(case: CubeNetworks) -> Estimate:
 
 
 def absolute_value(case: CubeNetworks) -> Estimate:
-    """E_x |z_x| in balls at a float alpha next to the maximiser, so that it is at most the supremum."""
+    """E_x |z_x| in ball arithmetic, at a float alpha next to the maximiser. So it is at most the supremum."""
     with precision():
         return enclosure(abs(_deviations(case)).sum() / len(case.x))
 
@@ -134,19 +140,23 @@ def _deviations(case: CubeNetworks) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def group_deviation(case: CubeNetworks) -> Estimate:
-    """|z(x)|_2 for each input, z the output of the mean network less the mean output, (n,)."""
+    """|z(x)|_2 for each input, (n,), where z is the output of the mean network minus the mean output."""
     mean = combination(case.networks)
     z = mean.outputs(case.x) - np.mean([net.outputs(case.x) for net in case.networks], axis=0)
     largest = max(_terms(net) for net in (*case.networks, mean))
     rows = np.mean([np.linalg.norm(net.hidden, axis=1) for net in case.networks], axis=0)
     columns = np.mean([np.linalg.norm(np.atleast_2d(net.readout), axis=0) for net in case.networks], axis=0)
-    largest = max(largest, float(rows @ columns))  # rounding of the mean itself, if its weights cancel
+    # this allows for the rounding of the mean network itself, whose weights may cancel
+    largest = max(largest, float(rows @ columns))
     rounding = 4 * (case.l + case.h + case.count + 8) * EPS * largest * np.linalg.norm(case.x, axis=1)
     return Estimate(np.linalg.norm(z.reshape(len(case.x), -1), axis=1), rounding, "rounding bound")
 
 
 def _terms(network: TwoLayer) -> float:
-    """sum_i |v_i| |u_i|, with v_i a column of the readout: times |x| it bounds the l2 norm of the outputs."""
+    """sum_i |v_i| |u_i|, where v_i is a column of the readout.
+
+    This number times |x| bounds the l2 norm of the outputs.
+    """
     return float(np.linalg.norm(network.hidden, axis=1) @ np.linalg.norm(np.atleast_2d(network.readout), axis=0))
 
 
@@ -157,7 +167,7 @@ def mean_group_deviation(case: CubeNetworks) -> Estimate:
 
 @lru_cache(maxsize=64)
 def group_loss(case: CubeNetworks) -> Estimate:
-    """The group barrier of the case's loss; it is negative if averaging helps."""
+    """The group barrier of the case's loss. It is negative if averaging helps."""
     return group_barrier(case.networks, case.x, case.y, case.loss)
 
 
