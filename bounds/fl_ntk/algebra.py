@@ -28,12 +28,12 @@ def _lower(size: int, name: str) -> sp.Matrix:
 _L, _P = _lower(3, "l"), _symmetric(3, "p")
 _H2, _P2, _STEP = _symmetric(2, "h"), _symmetric(2, "p"), sp.Symbol("c", positive=True)  # c = eta_g / N
 _M = sp.eye(2) - _STEP * _H2 * _P2
-_M2 = _M * _M  # not a power: sympy would simplify it, which takes long
+_M2 = _M * _M  # a product and not a power, since sympy would simplify a power, which takes long
 _VECTORS = {count: [sp.Matrix(2, 1, sp.symbols(f"v{c}_0 v{c}_1")) for c in range(count)] for count in range(2, 6)}
 
 
 def _spread(vectors: list[sp.Matrix]) -> sp.Expr:
-    """N sum_c |v_c|^2 - |sum_c v_c|^2 - sum_{c<c'} |v_c - v_c'|^2."""
+    """N sum_c |v_c|^2 - |sum_c v_c|^2 - sum_{c<c'} |v_c - v_c'|^2, which is 0 for any vectors v_c."""
     total = sum(vectors, sp.zeros(2, 1))
     pairs = [(v, w) for i, v in enumerate(vectors) for w in vectors[:i]]
     apart = sum(((v - w).dot(v - w) for v, w in pairs), sp.Integer(0))
@@ -48,7 +48,7 @@ _SMALLEST = (1 - sp.cos(theta) * (1 - theta / sp.pi)) / 2
 
 
 def __getattr__(name: str) -> tuple[Step, ...]:
-    """STEPS, built at their first use: building them takes as long as importing all statements."""
+    """STEPS, which are built at their first use, since building them takes as long as importing all statements."""
     if name != "STEPS":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return (

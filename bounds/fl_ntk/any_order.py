@@ -1,4 +1,7 @@
-"""From a certified checkpoint: training in any order fits the data; methods with memory converge at their rate."""
+"""Statements on training from a certified checkpoint.
+
+Training in any order of the samples fits the data, and methods with memory converge at their rate.
+"""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -40,28 +43,34 @@ def _measure_method(case: MethodTraining) -> tuple[Estimate, Estimate, Estimate]
 
 
 STEPS_RUN = 24
-BELOW_LIMIT = 2e-3  # every step stays below the limit 2 by this share of the limit
+BELOW_LIMIT = 2e-3  # in every step, the quantity that must be at most 2 stays below 2 by this share
 PROBES = 5
-SMALL, TRIES, FEW_TRIES = 100, 6, 2  # an adversary's batches: TRIES, or FEW_TRIES if there are over SMALL neurons
-TRAINED = 5  # seeds of trained networks
+# An adversary chooses each batch among TRIES batches, or among FEW_TRIES if there are more than SMALL neurons.
+SMALL, TRIES, FEW_TRIES = 100, 6, 2
+TRAINED = 5  # number of seeds for which a network is trained first
 LOSSES = (HINGE, band(0.2), huber(1e-3), HINGE)
-NEWTON = 8  # Newton steps towards given outputs
+NEWTON = 8  # number of Newton steps towards given outputs
 AIMS: tuple[Aim, ...] = ("random", "distance", "residual", "probe")
 
 
 @dataclass(frozen=True, eq=False)
 class OrderedTraining(Case):
-    """A network and 24 training steps: any batches and sample weights; every fifth step is a mean of three models."""
+    """A network and 24 training steps on any batches with any sample weights.
+
+    Every fifth step is a mean of three models.
+    """
 
     problem: Problem
     weights: Weights
     aim: Aim  # the quantity that the adversary tries to enlarge
     seed: int
-    # longer, server: as in `run_in_order`; above 1 they break the rules
+    # the factors `longer` and `server` have the meaning that they have in `run_in_order`; above 1 they break a
+    # hypothesis
     longer: float = 1.0
     server: float = 1.0
     loss: ConvexLoss = SQUARES
-    claimed: float = 0.5  # the theorem is applied with this share of the steps' eps, so that no comparison is a tie
+    # the theorem is applied with this share of the steps' eps, so that no comparison is an equality
+    claimed: float = 0.5
 
     @cached_property
     def certificate(self) -> AnyOrderCertificate:
@@ -70,13 +79,15 @@ class OrderedTraining(Case):
 
     @cached_property
     def probes(self) -> np.ndarray:
-        """Unit inputs on which predictions are watched."""
+        """Unit inputs at which the changes of predictions are measured."""
         x = np.random.default_rng([self.seed, 7]).standard_normal((PROBES, self.problem.d))
         return x / np.linalg.norm(x, axis=1, keepdims=True)
 
     @cached_property
     def fit(self) -> tuple[np.ndarray, Nearest]:
-        """W* in long precision, with D, from the certificate; if certification failed, from the empty set A.
+        """W* in long precision, with its distance D, as the certificate computes it.
+
+        If the certificate fails, W* is the one for the empty set A.
 
         Raises:
             ArithmeticError: there is no W*.
@@ -106,7 +117,7 @@ class OrderedTraining(Case):
 
     @cached_property
     def rounding(self) -> float:
-        """The errors of distances to W*, from long precision and from W* in float64."""
+        """A bound on the errors of distances to W*, from long precision and from rounding W* to float64."""
         point, nearest = self.fit
         return float(64 * LONG_EPS * np.sqrt((point**2).sum())) + 2 * nearest.slack
 
@@ -118,12 +129,18 @@ class OrderedTraining(Case):
 
 
 def _small(seed: int) -> OrderedTraining:
-    """Two to four samples, 64 neurons, labels of size 1 to 100 near the outputs, a few neurons beside kinks."""
+    """Two to four samples and 64 neurons, with labels of size 1 to 100 near the outputs.
+
+    A few neurons are near kinks.
+    """
     return small_case(seed, 10.0 ** -(2 + seed % 3), 64, AIMS[seed % 4])
 
 
 def small_case(seed: int, distance: float, width: int, aim: Aim, **broken: Any) -> OrderedTraining:
-    """Labels at `distance` times their size from the outputs; some cases have near-duplicates or neurons near kinks."""
+    """A case whose labels are at `distance` times their size from the outputs.
+
+    Some cases have nearly equal samples. A few neurons are near kinks.
+    """
     rng = np.random.default_rng([seed, 11])
     n, d, size = int(rng.integers(2, 5)), 5, 10.0 ** rng.uniform(0, 2)
     x = rng.standard_normal((n, d))
@@ -145,7 +162,10 @@ def _small_with_loss(seed: int) -> OrderedTraining:
 
 
 def loss_case(seed: int, loss: ConvexLoss, distance: float, width: int, aim: Aim, **broken: float) -> OrderedTraining:
-    """Three to six labels +-1; some outputs miss the minimisers by up to `distance`, the others are minimisers."""
+    """Three to six labels +-1.
+
+    Some outputs are off the minimisers by up to `distance`, and the others are minimisers.
+    """
     rng = np.random.default_rng([seed, 17])
     n, d = int(rng.integers(3, 7)), 6
     x = rng.standard_normal((n, d))
@@ -166,12 +186,12 @@ def loss_case(seed: int, loss: ConvexLoss, distance: float, width: int, aim: Aim
 
 
 def _trained(base: Family, seed: int) -> OrderedTraining:
-    """The checkpoint of another family, then trained in any order."""
+    """A network as another family has trained it, which is then trained in any order."""
     run = base.case(seed)
     return OrderedTraining(run.problem, run.weights, AIMS[seed % 4], seed)
 
 
-# For the search: few neurons, labels at any distance.
+# The counterexample search has few neurons, and labels at any distance from the outputs.
 ANY_SMALL = st.builds(
     small_case, st.integers(0, 2**31), st.floats(1e-5, 1.0), st.integers(4, 64), st.sampled_from(AIMS)
 )
@@ -188,26 +208,34 @@ SMALL_NETWORKS = Family("small networks in any order", _small, ANY_SMALL)
 
 
 def ordered_families(options: Options) -> tuple[Family, ...]:
-    """Small networks; and a few larger ones, on digits (n=8) or the user's data, at width 1000 after 300 rounds."""
+    """Small networks, and a few larger networks on digits (n=8) or on the user's data.
+
+    The larger networks have the width 1000, and are trained for 300 rounds first.
+    """
     return SMALL_NETWORKS, *(
         Family(f"{base.name}, then in any order", _trained, ANY_SMALL, (base,), min(base.trials, TRAINED), needs=5)
         for base in checkpoint_families(options)
     )
 
 
-ABOVE_ROUNDING = 1e6  # a step's ratio is known if the step's eps eta r^2 is above this multiple of the rounding
-NEVER = 1e9  # the ratio of a step without a decrease
+# the ratio of a step is computed only if its eps eta r^2 is above this multiple of the rounding error
+ABOVE_ROUNDING = 1e6
+NEVER = 1e9  # the value that stands for the ratio of a step without a decrease
 
 D = sp.Symbol("D", positive=True)
 
 
 def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
-    """Largest claimed over real decrease in a step; |W - W*|^2 plus all claimed decreases; changes of outputs."""
+    """Three quantities: a largest ratio, a sum, and changes of outputs.
+
+    The ratio is that of a step's claimed decrease to its real decrease. The sum is |W - W*|^2 plus all claimed
+    decreases.
+    """
     run, off = case.run, case.rounding
     distance, spent = run.distance, case.claimed * run.spent
     step, lowered = np.diff(spent), distance[:-1] ** 2 - distance[1:] ** 2
     doubt = 2 * off * (distance[:-1] + distance[1:]) + 2 * off**2
-    told = step > ABOVE_ROUNDING * doubt  # in later steps the residual is of the size of rounding
+    told = step > ABOVE_ROUNDING * doubt  # in the other steps the residual is of the size of rounding errors
     surely = lowered > doubt
     ratio = np.where(surely, step / np.where(surely, lowered, 1), NEVER)[told].astype(float)
     error = np.where(surely, 2 * doubt * step / np.where(surely, lowered, 1) ** 2, 0)[told].astype(float)
@@ -263,7 +291,9 @@ ANY_ORDER = Statement(
         Mutant("predictions that do not move", lambda part: part / 100 if part == 2 * D else part),
     ),
     necessity={
-        # Outputs miss the labels by the size of the labels, 16 neurons: neurons cross kinks that W* has not crossed.
+        # With 16 neurons, and outputs that are off the labels by the size of the labels, neurons cross kinks that W*
+        # has not
+        # crossed.
         "certified": lambda: small_case(2, 1.0, 16, "distance"),
         # A certified network, steps 1.5 times as long as allowed.
         "steps": lambda: small_case(0, 1e-3, 64, "distance", longer=1.5),
@@ -312,11 +342,11 @@ STATEMENTS = (
             Mutant("predictions a hundredth as far", lambda part: part / 100 if part == radius else part),
         ),
         necessity={
-            # Labels far from the outputs, 16 neurons: neurons cross their kinks.
+            # With 16 neurons, and labels far from the outputs, neurons cross their kinks.
             "certified": lambda: method_case(0, "fedavgm", 3.0, 16),
-            # A certified network, trained with steps twenty times as long as the certified ones.
+            # The network is certified, but steps are twenty times as long as the certified steps.
             "steps": lambda: method_case(0, "fedavgm", 1e-4, 64, longer=20.0),
-            # A certified network, trained from a velocity that is not 0.
+            # The network is certified, but training begins with a velocity that is not 0.
             "memory": lambda: method_case(0, "fedavgm", 1e-4, 64, remembered=1.0),
         },
     ),
@@ -343,7 +373,7 @@ STATEMENTS = (
         says_left=ANY_ORDER.says_left.replace("eta r^2 of a step", "eta r^2 of a step, r the slope of the loss,"),
         families=(OTHER_LOSSES,),
         necessity={
-            # Outputs up to 3 below their margin, 8 neurons: neurons cross kinks that W* has not crossed.
+            # With 8 neurons, and outputs up to 3 below their margin, neurons cross kinks that W* has not crossed.
             "certified": lambda: loss_case(9, HINGE, 3.0, 8, "distance"),
             # A certified network, steps 1.5 times as long as allowed.
             "steps": lambda: loss_case(6, HINGE, 1e-3, 64, "distance", longer=1.5),

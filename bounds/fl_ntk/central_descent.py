@@ -1,4 +1,4 @@
-"""The distance of clients from their mean, and of FedAvg from gradient descent on all the data."""
+"""Statements on the distance of clients from their mean, and of FedAvg from gradient descent on all the data."""
 
 from dataclasses import dataclass, replace
 
@@ -29,7 +29,10 @@ CENTRALISED = IDENTITY - eta_local / N * H
 
 
 def _trained(case: KernelCase) -> Estimate:
-    """y(T) - y of FedAvg on the features L, every client's steps taken one by one from w = 0, in balls."""
+    """y(T) - y of FedAvg on the features L, in ball arithmetic.
+
+    The steps of every client are taken one by one, from w = 0.
+    """
     with precision(BITS):
         left = ball_matrix(case.factor) * train_features(case, case.setup.rounds) - ball_matrix(case.problem.y)
         return enclosure([left[i, 0] for i in range(case.problem.n)])
@@ -40,8 +43,11 @@ def _constants(case: KernelCase) -> dict:
 
 
 def _equal(base: AnyFamily, seed: int) -> KernelCase:
-    """A case of another family: two or four equal clients, or the user's data; server step 1, four rounds."""
-    case = base.case(2 * seed + 1)  # with an odd seed the other family has two clients or four
+    """A case of another family with two or four clients of equal size, or on the user's data.
+
+    The server step is 1, and there are four rounds.
+    """
+    case = base.case(2 * seed + 1)  # for odd seeds the other family has two or four clients
     return replace(case, setup=replace(case.setup, eta_global=1.0, rounds=POOLED_ROUNDS))
 
 
@@ -56,14 +62,17 @@ def _families(options: Options) -> tuple[Family, ...]:
 
 
 def _two_samples() -> KernelCase:
-    """Two orthogonal samples on two clients and two local steps: each client fits its sample twice as fast."""
+    """Two orthogonal samples on two clients, with two local steps. Each client fits its sample twice as fast."""
     problem = Problem(np.eye(2), np.ones(2), np.arange(2), name="two orthogonal points, a client each")
     return KernelCase(problem, Setup(eta_local=1.0, local_steps=2, rounds=1))
 
 
 @dataclass(frozen=True, eq=False)
 class StepLadder(Case):
-    """FedAvg and gradient descent on the same data; eta_l max_c |H_cc| is `reach` at first and halves at each rung."""
+    """FedAvg and gradient descent on the same data, for a ladder of step sizes.
+
+    eta_l max_c |H_cc| is `reach` at the largest step size; from rung to rung eta_l is halved.
+    """
 
     problem: Problem
     steps: int
@@ -72,12 +81,15 @@ class StepLadder(Case):
 
     @property
     def sizes(self) -> np.ndarray:
-        """eta_l at each rung."""
+        """eta_l on each rung, ascending."""
         largest = float(algorithm1_limit(self.problem, Setup()).blocks.clients.values.max())
         return self.reach / largest * 0.5 ** np.arange(self.rungs)[::-1]
 
     def differences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """At each rung |M - M_c|; |M - M_c - leading term|; sup_t |r - r_c| / |r_0|; index c: gradient descent."""
+        """On each rung |M - M_c|, |M - M_c - leading term| and sup_t |r - r_c| / |r_0|.
+
+        The index c stands for gradient descent on all the data.
+        """
         pooled = replace(self.problem, owner=np.zeros(self.problem.n, int))
         clients, columns = self.problem.n_clients, []
         for eta in self.sizes:
@@ -100,7 +112,7 @@ class StepLadder(Case):
 
 
 def _step_ladder(seed: int) -> StepLadder:
-    """Digits on two, four or five clients, with three to six local steps (with two there is no term of third order)."""
+    """Digits on two, four or five clients, with three to six local steps. With two there is no term of third order."""
     return StepLadder(data.digits(n=20, seed=seed, clients=(2, 4, 5)[seed % 3]), 3 + seed % 4)
 
 
@@ -128,9 +140,9 @@ OF_A_ROUND = "mean_c |w_c - u(t+1)| / |u(t+1) - u(t)|"
 
 @dataclass(frozen=True, eq=False)
 class DivergenceLadder(Rungs):
-    """The last of ROUNDS rounds of Algorithm 1, by the training engine, on networks of several widths.
+    """The last of several rounds of Algorithm 1, by the training engine, on networks of several widths.
 
-    Labels are y_m(0) + r_0, r_0 = problem.y, so that every run starts from the same residual.
+    The labels are y_m(0) + r_0 with r_0 = problem.y, so that every run starts from the same residual.
     """
 
     problem: Problem
@@ -141,7 +153,7 @@ class DivergenceLadder(Rungs):
 
     @prepared
     def seen(self) -> list[list[tuple[float, float]]]:
-        """For each network and width, mean_c |w_c - u'|/sqrt(m), and mean_c |w_c - u'| over |u' - u|."""
+        """For each width and network, mean_c |w_c - u'| / sqrt(m), and mean_c |w_c - u'| / |u' - u|."""
         return self.in_rungs(
             "seen", lambda row, places: [self._run(self.widths[row], self.seeds(row)[i]) for i in places]
         )
@@ -164,7 +176,7 @@ class DivergenceLadder(Rungs):
 
     @property
     def limit(self) -> float:
-        """mean_c |w_c - u'| over |u' - u| at infinite width: clients move by P_c r_c along their own features."""
+        """mean_c |w_c - u'| / |u' - u| at infinite width, where clients move by P_c r_c along their own features."""
         regime = algorithm1_limit(self.problem, self.setup)
         residual = regime.residual(self.setup.rounds - 1)
         moved = regime.blocks.apply(regime.blocks.response(), residual[:, None])[:, 0]
@@ -180,7 +192,7 @@ class DivergenceLadder(Rungs):
 
 
 def _ladder(partition: str, local_steps: int, seed: int) -> DivergenceLadder:
-    """The ladder on digits of four clients whose first network has this seed."""
+    """The ladder on digits of four clients, whose first network has this seed."""
     problem = data.digits(n=20, seed=seed, clients=4, partition=partition)
     return DivergenceLadder(problem, Setup(eta_local=0.3, local_steps=local_steps, rounds=CLIENT_ROUNDS), seed)
 

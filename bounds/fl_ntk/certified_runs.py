@@ -1,4 +1,7 @@
-"""Certificates from the initial weights (B.3-certificate), from later ones (X.11), and at any stable step (X.12)."""
+"""Statements on certificates: from the initial weights (B.3-certificate), from later weights (X.11), and X.12.
+
+The certificate of X.12 is for any stable step.
+"""
 
 from functools import lru_cache
 
@@ -20,13 +23,16 @@ from ntkfl.rounding import row_norms
 
 
 def _certifiable(seed: int) -> FederatedRun:
-    """Random unit data of three sizes in turn, at which most runs are certified; labels +-1 or uniform in (-1, 1)."""
+    """Random unit data of three sizes in turn, for which most runs are certified.
+
+    Labels are +-1 or uniform in (-1, 1).
+    """
     n, d, width = ((8, 64, 16000), (6, 24, 32000), (4, 8, 64000))[seed % 3]
     problem = data.sphere(n, d, seed=seed, labels=("sign", "uniform")[seed // 3 % 2], clients=2)
     return federated_run(problem, Setup(width, eta_local=0.02, local_steps=2, rounds=40, seed=seed))
 
 
-# The search draws small runs; the runs with tiny residuals are certified.
+# The counterexample search draws small runs, of which those with tiny residuals are certified.
 CERTIFIABLE = Family("sphere, small steps, wide", _certifiable, federated_runs(), trials=9, needs=5)
 
 
@@ -61,16 +67,20 @@ def _constants_x_12(case: FederatedRun) -> dict:
 
 
 def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
-    """|S^-1 (y - y(t))| for t >= 1; the movement of all global and of all local weight vectors."""
+    """|S^-1 (y - y(t))| for t >= 1, and the movements of all global and of all local weight vectors."""
     _, *movements = residuals_and_movements(case)
     return weighted_norm(_certificate(case).root, residuals(case)[:, 1:]), *movements
 
 
 def weighted_norm(root: np.ndarray, vectors: Estimate) -> Estimate:
-    """|S^-1 v| of each column v of (n, T), with the columns' errors and the rounding of the solution."""
+    """|S^-1 v| for each column v of (n, T).
+
+    The error has the errors of the columns and the rounding of the solution.
+    """
     inverse = np.linalg.inv(root)
     value = row_norms((inverse @ vectors.value).T)
-    # Backward stable: relative errors of n eps times the condition of S, which is at most that of H.
+    # The solution is backward stable. So its relative error is n eps times the condition of S, which is at most that of
+    # H.
     rounding = 20 * len(root) ** 1.5 * np.finfo(float).eps * np.linalg.cond(root)
     error = np.linalg.norm(inverse, 2) * (row_norms(vectors.error.T) + rounding * row_norms(vectors.value.T))
     return Estimate(value, error, vectors.method, vectors.rigour)

@@ -1,4 +1,4 @@
-"""Definition 3.2, Eqs (1), (3) and (4), the mean-slope identity: how a round changes the outputs and the residual."""
+"""Statements on how a round changes the outputs and the residual: Definition 3.2, Eqs (1), (3), (4), mean slopes."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +20,7 @@ inner_product, both, local, outside, on, near = sp.symbols("g C C_local C_perp a
 
 @dataclass(frozen=True, eq=False)
 class GridNetwork(Case):
-    """Samples, global weights and two clients' weights, all small integers, so that many patterns are ties."""
+    """Samples, global weights and two clients' weights, all of small integers, so that many products w.x are 0."""
 
     x: np.ndarray  # (n, d)
     owner: np.ndarray  # (n,)
@@ -35,17 +35,20 @@ class GridNetwork(Case):
 
     @cached_property
     def active(self) -> np.ndarray:
-        """u_r.x_i >= 0, (n, m), in integers."""
+        """Whether u_r.x_i >= 0, (n, m), computed in integers."""
         return self.x @ self.u.T >= 0
 
     @cached_property
     def local_active(self) -> np.ndarray:
-        """w_r.x_i >= 0 under the weights w of each sample's client, (n, m)."""
+        """Whether w_r.x_i >= 0 under the weights w of each sample's client, (n, m)."""
         return np.einsum("id,imd->im", self.x, self.w[self.owner]) >= 0
 
     @cached_property
     def near(self) -> np.ndarray:
-        """-R |x_i| <= u_r.x_i < R |x_i|, (n, m), in integers; the two squares compared are never equal."""
+        """Whether -R |x_i| <= u_r.x_i < R |x_i|, (n, m), computed in integers.
+
+        The two squares that are compared never agree.
+        """
         return 100 * (self.x @ self.u.T) ** 2 < (7 * self.sevenths) ** 2 * (self.x**2).sum(axis=1)[:, None]
 
     def describe(self) -> dict[str, Any]:
@@ -89,7 +92,7 @@ def _measure(case: GridNetwork) -> tuple[Estimate, ...]:
 
 
 def _rounded(value: np.ndarray, more: np.ndarray | float = 0.0) -> Estimate:
-    """Quotients of integers, with an error of two roundings plus `more`."""
+    """Quotients of integers, whose error is two roundings plus `more`."""
     return Estimate(value, more + 2 * np.finfo(float).eps * np.abs(value), "rounding bound")
 
 

@@ -1,4 +1,7 @@
-"""X.4 to X.6: rounds with many local steps, rounds that enlarge the residual, and the rounds that more clients need."""
+"""Statements X.4 to X.6: many local steps in a round, rounds that enlarge the residual, and more clients.
+
+More clients need more rounds.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from ntkfl import Estimate, Problem, Setup, data, gram, kernel_regime
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.initialisation import draw
 
-MANY = 2**53  # local steps; float64 does not count every integer beyond
+MANY = 2**53  # number of local steps; float64 does not represent every larger integer
 
 
 def _constants_x_4(case: KernelCase) -> dict:
@@ -39,7 +42,7 @@ def _constants_x_4(case: KernelCase) -> dict:
 
 
 def limit_map(case: KernelCase) -> Estimate:
-    """M with MANY local steps; its error includes the effect of further steps on the clients' responses."""
+    """M with MANY local steps. Its error includes the effect of further steps on the clients' responses."""
     many = KernelCase(case.problem, replace(case.setup, local_steps=MANY))
     maps, q = many.regime.of(lambda regime, _: regime.round_map, samples=(0, 1)), case.block_eigenvalues
     with np.errstate(divide="ignore", over="ignore"):
@@ -49,9 +52,10 @@ def limit_map(case: KernelCase) -> Estimate:
 
 
 def most_growing(seed: int, *, n: int = 6, d: int = 2, width: int = 256, eta_global: float = 0.5) -> FederatedRun:
-    """One round of a linearised network, in balls: 2 clients, 20 local steps of 0.999 / (largest block eigenvalue).
+    """One round of a linearised network in ball arithmetic, with 2 clients and 20 local steps.
 
-    y(0) - y is the unit vector that the round map stretches the most (to rounding).
+    The step size is 0.999 / (largest block eigenvalue). y(0) - y is, up to rounding, the unit vector that the round map
+    stretches the most.
     """
     problem = data.sphere(n, d, seed=seed, clients=2)
     weights = draw(width, d, seed, 1.0)
@@ -68,7 +72,8 @@ def most_growing(seed: int, *, n: int = 6, d: int = 2, width: int = 256, eta_glo
     return replace(federated_run(problem, setup, weights), linearised=True).with_arithmetic(BALL)
 
 
-# In some of these rounds the residual grows. The search draws two to four dimensions and server steps up to 2.
+# In some of these rounds the residual grows. The counterexample search draws two to four dimensions and server steps up
+# to 2.
 GROWTH = Family(
     "six points on the circle, steps that all fit",
     most_growing,
@@ -93,15 +98,15 @@ def _constants_x_5(case: FederatedRun) -> dict:
 
 
 def _growth(case: FederatedRun) -> Estimate:
-    """|M r|^2 - |r|^2, in balls."""
+    """|M r|^2 - |r|^2, in ball arithmetic."""
     return evaluate(AFTER - r.T * r, _constants_x_5(case))
 
 
 @dataclass(frozen=True, eq=False)
 class ClientLadder(Case):
-    """Data sets of n samples, each split over N = 1, 2, 4, ..., n clients, with one setup.
+    """Data sets of n samples, each of which is split over N = 1, 2, 4, ..., n clients, with one setup.
 
-    Each of `seeds` draws a split and, where `base` is None, a data set on the sphere.
+    Each of `seeds` draws a split and, if `base` is None, a data set on the sphere.
     """
 
     samples: int
@@ -116,11 +121,11 @@ class ClientLadder(Case):
 
     @property
     def n_runs(self) -> int:
-        """Number of kernel regimes."""
+        """The number of kernel regimes."""
         return len(self.sizes) * len(self.seeds)
 
     def fresh(self) -> ClientLadder:
-        """The same ladder with other data, or another split, for a second opinion."""
+        """The same ladder with other data, or another split, on which a failure is checked again."""
         return replace(self, seeds=tuple(seed + 10_000 for seed in self.seeds))
 
     @cached_property
@@ -131,7 +136,10 @@ class ClientLadder(Case):
         return [data.sphere(self.samples, self.samples, seed=seed, clients=1) for seed in self.seeds]
 
     def rounds_to(self, share: float, server_step) -> np.ndarray:
-        """First round with |r(t)| <= share |r(0)|, y(0) = 0, at eta_g = server_step(N), (sizes, seeds)."""
+        """The first round with |r(t)| <= share |r(0)|, (sizes, seeds).
+
+        Training starts from y(0) = 0, with eta_g = server_step(N).
+        """
         rounds = np.empty((len(self.sizes), len(self.seeds)))
         for j, (problem, seed) in enumerate(zip(self.problems, self.seeds, strict=True)):
             h, order = gram.infinite(problem.x), np.random.default_rng([seed, 7]).permutation(problem.n)
@@ -148,7 +156,7 @@ class ClientLadder(Case):
 
 
 def _ladder(options: Options, seed: int) -> ClientLadder:
-    """The ladder with four seeds from `seed` on; two local steps with eta_l K |H_inf| about .05."""
+    """The ladder with four seeds from `seed` on. It has two local steps, with eta_l K |H_inf| about .05."""
     setup, seeds = Setup(eta_local=0.02, local_steps=2), tuple(range(seed, seed + 4))
     if options.data is None:
         return ClientLadder(32, setup, seeds)
@@ -167,13 +175,17 @@ SMALL_LADDERS = st.builds(
 
 
 def client_ladders(options: Options) -> tuple[Family, ...]:
-    """Ladders of 32 points on the sphere, or of the user's data; the search draws 16 to 64 points, steps up to .1."""
+    """Ladders of 32 points on the sphere, or of the user's data.
+
+    The counterexample search draws 16 to 64 points, and step sizes up to .1.
+    """
     chosen = options if options.data else Options()
     name = f"{options.data or 'sphere, n=32, d=32'}, N = 1, 2, 4, ..., n"
-    return (Family(name, _ladder, SMALL_LADDERS, (chosen,), trials=1, needs=20),)  # kernel regimes, not ladders
+    # a number of kernel regimes, not of ladders
+    return (Family(name, _ladder, SMALL_LADDERS, (chosen,), trials=1, needs=20),)
 
 
-SHARE = 1e-6  # share of the first residual's norm that the counted rounds reach
+SHARE = 1e-6  # rounds are counted until the residual's norm is this share of its first value
 
 
 def _local_time(ladder: ClientLadder) -> float:

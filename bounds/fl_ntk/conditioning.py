@@ -1,4 +1,4 @@
-"""Condition numbers of the kernel under client-local preconditioners, and the rates of tuned server steps."""
+"""Statements on condition numbers of the kernel under client-local preconditioners, and on tuned server steps."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -21,15 +21,18 @@ from ntkfl.exact_dynamics import of_method
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.round_modes import ClientModes, geometric_sum
 
-STARTS, DESCENT = 3, 40  # random preconditioners from which searches start; steps of a search
-ROUNDINGS = 100  # the relative error of a condition number, divided by n eps kappa
+STARTS, DESCENT = 3, 40  # number of random preconditioners from which searches start, and number of steps of a search
+ROUNDINGS = 100  # the relative error of a condition number is this factor times n eps kappa
 
 nu = sp.Symbol("nu_min", positive=True)
 even = sp.Symbol("M", positive=True)
 
 
 def _factors(case: KernelCase, seed: int) -> Iterator[np.ndarray]:
-    """Factors B of P = B B^T, block-diagonal over the clients: for block Jacobi, for local steps, and random ones."""
+    """Factors B of preconditioners P = B B^T, which are block-diagonal over the clients.
+
+    There are factors for block Jacobi, for local steps, and random factors.
+    """
     h, clients = case.factor @ case.factor.T, case.problem.members
     back = np.argsort(np.concatenate(clients))
 
@@ -47,13 +50,16 @@ def _factors(case: KernelCase, seed: int) -> Iterator[np.ndarray]:
 
 
 def _searched(case: KernelCase) -> float:
-    """The least condition number of H P over the symmetric positive P that descents find."""
+    """The least condition number of H P that gradient descents find, over symmetric positive P."""
     h, owner = case.factor @ case.factor.T, case.problem.owner
     own = owner[:, None] == owner
     shape = h.shape
 
     def of(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        """log kappa(B^T H B) and its gradient; an eigenvalue's gradient is 2 H B v v^T on the clients' blocks."""
+        """log kappa(B^T H B) and its gradient.
+
+        The gradient of an eigenvalue with the eigenvector v is 2 H B v v^T, restricted to the clients' blocks.
+        """
         b = flat.reshape(shape) * own
         values, vectors = np.linalg.eigh(b.T @ h @ b)
         if not values[0] > 0:
@@ -95,8 +101,10 @@ OF_CONDITION: dict[str, Any] = {
 }
 
 
-DOUBLE_ROOT = 3e-7  # relative error of a double root: the square root of the rounding of the polynomial's coefficients
-BESIDE = (0.3, 0.7, 0.9, 0.99, 0.999, 1 - 1e-6, 1.0, 1 + 1e-6, 1.001, 1.01, 1.1, 1.5, 3.0)  # factors on the tuned steps
+# relative error of a double root, which is the square root of the rounding of the polynomial's coefficients
+DOUBLE_ROOT = 3e-7
+# the factors by which the tuned steps are changed
+BESIDE = (0.3, 0.7, 0.9, 0.99, 0.999, 1 - 1e-6, 1.0, 1 + 1e-6, 1.001, 1.01, 1.1, 1.5, 3.0)
 
 slow, fast = sp.symbols("nu_1 nu_n", positive=True)
 KAPPA = fast / slow
@@ -119,7 +127,12 @@ def _tuned(slowest: float, fastest: float) -> Iterator[tuple[str, Steps]]:
 
 
 def _beside(tuned: Steps) -> Iterator[Steps]:
-    """A grid around the tuned steps: server rates times factors; momenta 1 - (1 - b) times factors, kept in [0, 1)."""
+    """A grid around the tuned steps.
+
+    Server rates and the distances 1 - b of momenta b from 1 are multiplied by factors.
+
+    The momenta are kept in [0, 1).
+    """
     for server, other in product(BESIDE, BESIDE if "momentum" in tuned else (1.0,)):
         if server == other == 1:
             continue
@@ -130,7 +143,7 @@ def _beside(tuned: Steps) -> Iterator[Steps]:
 
 
 def _rates(regime: KernelRegime, choices: Choices) -> list[float]:
-    """Each method's least rate among the steps that `choices` makes of its tuned steps."""
+    """For each method, its least rate among the steps that `choices` derives from its tuned steps."""
     from ntkfl.training.engine.linear_rounds import linear_round
 
     averaging = of_method(regime.at(replace(regime.setup, eta_global=1.0)), "fedavg", {"server_rate": 1.0})

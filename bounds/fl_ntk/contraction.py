@@ -1,4 +1,7 @@
-"""Theorem B.3 and Eqs (5), (8), (9): every round contracts the residual by a fixed factor, unless labels are large."""
+"""Statements on Theorem B.3 and Eqs (5), (8), (9): every round contracts the residual by a fixed factor.
+
+The printed forms fail for large labels.
+"""
 
 from dataclasses import replace
 
@@ -50,14 +53,14 @@ def _bound(square) -> sp.Expr:
     return (1 - STEP * lam + 80 * STEP * n * R + square * STEP**2 * n**2) * r_t**2
 
 
-PROVED_EXPONENT = sp.Rational(121993999, 62500000)  # from the printed constants, exactly
+PROVED_EXPONENT = sp.Rational(121993999, 62500000)  # computed exactly from the printed constants
 
 
 def _exponent(change) -> Mutant:
     return Mutant(f"rate {change}", lambda expression: (1 - change * rho * lam) ** t * r0**2)
 
 
-LABEL_SIZE = 1e4  # with labels 1e4 sqrt m / eta_l a step moves active neurons by 1e4; neurons start within 5 of 0
+LABEL_SIZE = 1e4  # with labels 1e4 sqrt m / eta_l a step moves active neurons by 1e4, while they start within 5 of 0
 
 
 def opposed_run(
@@ -65,11 +68,11 @@ def opposed_run(
 ) -> FederatedRun:
     """One round on one client at eta_l = .99 lambda/(1000 kappa n^2 K), the step of B.3's proof, with eta_g = 1.
 
-    The label None stands for 1e4 sqrt m / eta_l. This label moves a neuron with a = -1 that is active on one point
-    alone by about 1e4 away from this point, and the neuron is then active on the other point. From the output at the
-    other point, to which the neuron contributed nothing before, the neuron then subtracts |cos(angle)| times what a
-    neuron with a = 1 adds, and the residual falls by a tenth of the decrease that H(0) promises. The width 4096 exceeds
-    lambda^-4 n^4 log(n/delta), about 1600 at this angle and delta = .1. The angle is in radians.
+    The label None stands for 1e4 sqrt m / eta_l. Consider a neuron with a = -1 that is active on one point alone. This
+    label moves the neuron by about 1e4 away from that point, so that it becomes active on the other point. There it
+    contributed nothing to the output before. Now it subtracts |cos(angle)| times what a neuron with a = 1 adds. So the
+    residual falls by only a tenth of the decrease that H(0) promises. The width 4096 exceeds lambda^-4 n^4
+    log(n/delta), which is about 1600 at this angle and delta = .1. The angle is in radians.
     """
     x = np.array([[1.0, 0.0], [np.cos(angle), np.sin(angle)]])
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -83,7 +86,10 @@ def opposed_run(
 
 
 def tiny_network() -> FederatedRun:
-    """The round with huge labels in other units: outputs scale with sigma, so at a tiny sigma the label 1 is huge."""
+    """The round with huge labels in other units.
+
+    Outputs scale with sigma, so that at a tiny sigma the label 1 is huge.
+    """
     return opposed_run(0, 1.0, sigma=1 / float(opposed_run(0, None).problem.y[0]))
 
 
@@ -92,9 +98,9 @@ def _opposed(label: float | None, seed: int) -> FederatedRun:
 
 
 def _any_opposed(label: float | None) -> SearchStrategy[FederatedRun]:
-    """Two points, 1 or 2 local steps; at every angle drawn, 2048 or 4096 neurons are enough for the theorem.
+    """Two points and 1 or 2 local steps. At every angle that is drawn, 2048 or 4096 neurons are enough for the theorem.
 
-    Labels are from .01 to 1 in the family of small labels, and from .01 to 1e16 in the family of huge ones.
+    Labels are from .01 to 1 in the family of small labels, and from .01 to 1e16 in the family of huge labels.
     """
     return st.builds(
         opposed_run,
@@ -106,13 +112,13 @@ def _any_opposed(label: float | None) -> SearchStrategy[FederatedRun]:
     )
 
 
-# The same rounds on other networks, with the label 1 or with a huge label.
+# These are such rounds on other networks, with the label 1 or with a huge label.
 OPPOSED = Family("two opposed points, y = 1", _opposed, _any_opposed, (1.0,), needs=5)
 OPPOSED_HUGE = Family("two opposed points, y = huge", _opposed, _any_opposed, (None,), needs=5)
 
 
 DELTA = 0.1
-WIDEST = 2**16  # most neurons of a case unless the user asks for more
+WIDEST = 2**16  # largest number of neurons of a case, unless the user asks for more
 ROUNDS = 20
 
 BOUNDED_LABELS = Hypothesis(
@@ -140,10 +146,11 @@ WIDE = Hypothesis(
 
 
 def premise_run(problem: Problem, setup: Setup, *, width: int | None, share: float | None) -> FederatedRun:
-    """The run with the theorem's width and step for these data.
+    """The run with the theorem's width and step size for these data.
 
-    A width of None is the least power of two above 1.3 times the theorem's width at the lambda of H_inf, at most 2^16.
-    The larger of eta_l and eta_g eta_l becomes `share` of lambda/(1000 kappa n^2 K); None keeps the setup's eta_l.
+    If `width` is None, the width is the least power of two above 1.3 times the theorem's width at the lambda of H_inf,
+    but at most 2^16. The larger one of eta_l and eta_g eta_l becomes `share` of lambda/(1000 kappa n^2 K). If `share`
+    is None, the eta_l of the setup is kept.
     """
     if width is None:
         eigenvalue = float(np.linalg.eigvalsh(gram.infinite(problem.x))[0])
@@ -158,7 +165,10 @@ def premise_run(problem: Problem, setup: Setup, *, width: int | None, share: flo
 
 
 def _in_the_premise(options: Options, seed: int) -> FederatedRun:
-    """The user's data and sizes, or three points on a sphere; unless given, the theorem's width and step."""
+    """A run on the user's data and sizes, or on three points on a sphere.
+
+    The width and the step size are the theorem's, unless the user gives them.
+    """
     if options.data is None:
         options = replace(options, data="sphere", n=options.n or 3)
     base = federated_families(options, rounds=ROUNDS)[0]
@@ -177,13 +187,13 @@ def _any_premise(
     return premise_run(problem, setup, width=None, share=share)
 
 
-# One or two points in general position, labels up to 1, any `share`, 1 to 64 rounds.
+# One or two points in general position, with labels up to 1, any `share`, and 1 to 64 rounds.
 _counts = [st.integers(1, 2), st.integers(2, 6), st.integers(1, 3), st.integers(1, 64)]
 PREMISE_RUNS = st.builds(_any_premise, *_counts, st.floats(0.05, 1.0), st.floats(0.01, 0.99), st.integers(0, 2**16))
 
 
 def one_neuron() -> FederatedRun:
-    """One neuron with a = -1, nearly at its kink, and the label 1: the first step turns it off for good."""
+    """One neuron with a = -1, nearly at its kink, and the label 1. The first step turns the neuron off for good."""
     problem = Problem(np.array([[1.0]]), np.array([1.0]), name="one neuron, a = -1, near its kink")
     setup = Setup(1, eta_local=9e-4, local_steps=1, rounds=1)
     return federated_run(problem, setup, Weights(np.array([[1e-4]]), np.array([-1.0])))
@@ -195,7 +205,7 @@ def _premise(options: Options) -> Family:
 
 
 def _chosen(options: Options) -> bool:
-    """Whether the user chose data or sizes, in which case the counterexample's two points are not drawn."""
+    """Whether the user chose data or sizes. If so, the two points of the counterexample are not drawn."""
     return replace(options, seed=0, trials=None, device=None) != Options()
 
 

@@ -1,4 +1,4 @@
-"""Algorithm 1 on any convex loss: its recursion in the outputs, and the bound on its losses."""
+"""Statements on Algorithm 1 with any convex loss: a recursion for its outputs, and a bound on its losses."""
 
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -23,12 +23,13 @@ from ntkfl.initialisation import draw as network
 from ntkfl.limit.convex_loss import LOGISTIC, SQUARES, ConvexLoss
 
 LOSSES = (LOGISTIC, SQUARES)
-ROUNDINGS = 256  # least error in roundings of the sum, since two orders of few neurons may agree by chance
+# Least error, in roundings of the sum. It is needed since sums over few neurons in two orders may agree by chance.
+ROUNDINGS = 256
 
 
 @dataclass(frozen=True, eq=False)
 class ConvexRun(Case):
-    """Data with labels -1 and +1, steps and a network; the runs on both losses start at their first use."""
+    """Data with labels -1 and +1, step sizes, and a network. The runs with both losses are made at their first use."""
 
     problem: Problem
     setup: Setup
@@ -36,7 +37,7 @@ class ConvexRun(Case):
 
     @cached_property
     def gram(self) -> Estimate:
-        """H(0), (n, n), enclosed."""
+        """H(0), (n, n), as an enclosure."""
         return gram.finite_estimate(self.problem.x, self.weights.hidden)
 
     @cached_property
@@ -46,13 +47,13 @@ class ConvexRun(Case):
 
     @cached_property
     def start(self) -> np.ndarray:
-        """f_0, (n,)."""
+        """f_0, the outputs at the start, (n,)."""
         return self.weights.outputs(self.problem.x)
 
     @cached_property
     def _runs(self) -> tuple[tuple[Trajectory, Trajectory], ...]:
-        """Two runs on each loss, with the neurons in two orders."""
-        from ntkfl.training.engine_trajectory import engine_trajectory  # torch is slow to load
+        """For each loss two runs, with the neurons in two orders."""
+        from ntkfl.training.engine_trajectory import engine_trajectory  # here, since torch loads slowly
         from ntkfl.training.methods import fl_ntk
         from ntkfl.training.objectives import HalfSquares, LogisticLoss
 
@@ -68,24 +69,27 @@ class ConvexRun(Case):
         return tuple(by_loss)
 
     def mean_loss(self, loss: int) -> Estimate:
-        """Mean over rounds and local steps of the sum of the clients' losses, each at the client's own model."""
+        """The mean over rounds and local steps of the sum of the clients' losses, each at the client's own model."""
         losses = [LOSSES[loss].value(run.local_outputs[:, :-1], self.problem.y) for run in self._runs[loss]]
         value, other = (part.sum(axis=2).mean() for part in losses)
         rounding = ROUNDINGS * EPS * (value + self.problem.n)
         return Estimate(value, ORDER_SAFETY * abs(value - other) + rounding, "two summation orders")
 
     def outputs(self, loss: int) -> Estimate:
-        """f(t), t = 0..T, (n, T + 1), of the trained network."""
+        """f(t) for t = 0..T, (n, T + 1), the outputs of the trained network."""
         value, other = (run.outputs.T for run in self._runs[loss])
         error = ORDER_SAFETY * np.abs(value - other).max() + ROUNDINGS * EPS * self.largest_output(loss)
         return Estimate(value, np.full(value.shape, error), "two summation orders")
 
     def largest_output(self, loss: int) -> float:
-        """The largest output of a client's own model; for unstable steps these outputs grow, and cancel in the mean."""
+        """The largest output of a client's own model.
+
+        For unstable steps these outputs grow, although they cancel in the mean.
+        """
         return float(np.abs(self._runs[loss][0].local_outputs).max())
 
     def regularised(self, loss: ConvexLoss) -> tuple[Estimate, Estimate]:
-        """alpha^T H alpha and F(f_0 + H alpha) near the alpha that minimises their weighted sum in the bound."""
+        """alpha^T H alpha and F(f_0 + H alpha), near the alpha that minimises their weighted sum in the bound."""
         setup, h, y = self.setup, self.gram.value, self.problem.y
         ridge = self.problem.n_clients / (setup.eta_local * setup.eta_global * setup.local_steps * setup.rounds)
 
@@ -101,7 +105,7 @@ class ConvexRun(Case):
         return Estimate(size, rounding * size, "rounding"), Estimate(left, rounding * (left + 1), "rounding")
 
     def slopes(self, loss: ConvexLoss) -> Estimate:
-        """l' at the outputs that each client sees, summed over the local steps of a round from f(t), (n, T)."""
+        """l' at the outputs of each client's own model, summed over the local steps of a round from f(t), (n, T)."""
         outputs, y = self.outputs(LOSSES.index(loss)), self.problem.y[:, None]
         own = self.gram.value * (self.problem.owner[:, None] == self.problem.owner)
         seen, total = outputs.value[:, :-1], np.zeros((self.problem.n, self.setup.rounds))
@@ -119,7 +123,7 @@ class ConvexRun(Case):
 
 
 def gathered(seed: int, clients: int, steps: int, rounds: int, share: float, server: float = 1.0) -> ConvexRun:
-    """Eight points near one direction, all labels +1, where the bound is sharp."""
+    """Eight points near one direction, all with label +1. For them the bound is sharp."""
     rng = np.random.default_rng([seed, 7])
     x = np.eye(4)[0] + 0.3 * rng.standard_normal((8, 4)) / 2
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -132,7 +136,7 @@ def gathered(seed: int, clients: int, steps: int, rounds: int, share: float, ser
 
 
 def _gathered(seed: int) -> ConvexRun:
-    """One to four clients, one or two local steps, one to three rounds, eta_l from .001 to .9 of its limit."""
+    """One to four clients, one or two local steps, and one to three rounds. eta_l is .001 to .9 of its limit."""
     rng = np.random.default_rng([seed, 8])
     share = float(np.exp(rng.uniform(np.log(1e-3), np.log(0.9))))
     server = 1.0 if seed % 2 else float(rng.uniform(0.3, 1))
@@ -141,7 +145,7 @@ def _gathered(seed: int) -> ConvexRun:
 
 
 def _with_signs(base: FederatedFamily, seed: int) -> ConvexRun:
-    """The data of a FederatedFamily with the labels' signs as labels, on a network of 512 neurons."""
+    """The data of a FederatedFamily with the signs of its labels as labels, on a network of 512 neurons by default."""
     problem = base.problem(seed)
     signs = Problem(problem.x, np.where(problem.y < 0, -1.0, 1.0), problem.owner, name=problem.name)
     setup = replace(base.setup, seed=seed)
@@ -150,10 +154,10 @@ def _with_signs(base: FederatedFamily, seed: int) -> ConvexRun:
 
 @st.composite
 def _convex_runs(draw: DrawFn) -> ConvexRun:
-    """Small runs on any data with labels -1 and +1, steps on both sides of the limit.
+    """Small runs on any data with labels -1 and +1, with step sizes on both sides of the limit.
 
-    No neuron is at its kink, where rounding would decide for the engine, but not for H(0), whether the neuron is
-    active.
+    No neuron is at its kink. There the engine would decide by rounding whether the neuron is active, while H(0) would
+    not.
     """
     x = draw(points((1, 4), (1, 3)))
     owner = draw(partitions(len(x), clients=(1, 3)))
@@ -175,7 +179,7 @@ GATHERED = Family("eight points near one direction, labels 1", _gathered, CONVEX
 
 
 def convex_families(options: Options) -> tuple[Family, ...]:
-    """`GATHERED`, and the default families or the user's data at width 512 over 10 rounds."""
+    """The family `GATHERED`, and the default families or the user's data, at width 512 over 10 rounds."""
     bases = federated_families(replace(options, width=options.width or 512), "", rounds=10)
     trials = min(5, options.trials or 5)
     return GATHERED.with_trials(options.trials), *(
@@ -263,7 +267,7 @@ STATEMENTS = (
             replaced(N, sp.sqrt(N), "N to the power 1/2", Change.POWER),
             index_shifted(K, 1),
         ),
-        # One client whose steps fit the labels, and a server that goes five times as far: its overshoot grows.
+        # One client's steps fit the labels, and the server goes five times as far, so that its overshoot grows.
         necessity={"eta_g-at-most-1": lambda: gathered(0, clients=1, steps=8, rounds=8, share=0.9, server=5.0)},
     ),
     Statement(

@@ -1,4 +1,7 @@
-"""SCAFFOLD and FedDyn with drawn clients: the second moments of the residual and of the clients' memories."""
+"""Statements on SCAFFOLD and FedDyn with drawn clients.
+
+They are on the second moments of the residual and of the vectors that clients keep.
+"""
 
 import numpy as np
 import sympy as sp
@@ -17,7 +20,7 @@ from ntkfl import Estimate
 
 
 def _drawn(seed: int) -> DrawnMemory:
-    """One to three of three clients, up to four local steps a round, a pull of .1 to 2, and noise of up to 1."""
+    """One to three of three clients, up to four local steps in a round, an alpha of .1 to 2, and noise of up to 1."""
     rng = np.random.default_rng([seed, 9])
     steps, reach, server = int(rng.integers(1, 5)), float(rng.uniform(0.05, 1.5)), float(rng.uniform(0.1, 2))
     pull, noise = float(rng.uniform(0.1, 2)), float(rng.uniform(0, 1))
@@ -25,7 +28,7 @@ def _drawn(seed: int) -> DrawnMemory:
 
 
 def _any() -> SearchStrategy[DrawnMemory]:
-    """Rounds like those of `_drawn`, with steps up to the clients' limit."""
+    """Rounds like those of `_drawn`, with step sizes up to the clients' limit."""
     return st.builds(
         drawn_memory,
         st.integers(0, 2**16),
@@ -43,13 +46,15 @@ DRAWN_MEMORIES = (Family("sphere, n=6, N=3, clients that remember are drawn", _d
 
 
 s, noise = sp.Symbol("s", positive=True), sp.Symbol("sigma_w", nonnegative=True)
-# for each client the matrix with 1 on the diagonal at the client's samples, 0 elsewhere
+# for each client the diagonal matrix with 1 at the client's samples and 0 elsewhere
 OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(SIZES)))
 OF_SCAFFOLD, OF_FEDDYN = (tuple(sp.MatrixSymbol(f"{m}_{of}", n, n) for m in "CXB") for of in ("s", "d"))
-OF_SUM = tuple(sp.MatrixSymbol(name, n, n) for name in "YWU")  # E r x', E m x' and E x x', x FedDyn's summed noise
+# E r x', E m x' and E x x', where x is FedDyn's summed noise
+OF_SUM = tuple(sp.MatrixSymbol(name, n, n) for name in "YWU")
 before = sp.Symbol("K_1", positive=True)
 
-ONE, PAIR = s / N, s * (s - 1) / (N * (N - 1))  # probabilities that a client, and that a pair of clients, is drawn
+# the probability that a client is drawn, and that a pair of clients is drawn
+ONE, PAIR = s / N, s * (s - 1) / (N * (N - 1))
 
 
 def _round(
@@ -61,7 +66,7 @@ def _round(
     """
     c, x, b = map(Canonical, known)
     p, q = fits
-    with_r, with_m = c * p - x * q.T, x.T * p - b * q.T  # E r (P r - S m)', E m (P r - S m)'
+    with_r, with_m = c * p - x * q.T, x.T * p - b * q.T  # E r (P r - S m)' and E m (P r - S m)'
     whole = p * c * p - p * x * q.T - q * x.T * p + q * b * q.T
     drawn = PAIR * whole + (ONE - PAIR) * blocks(OWN, whole)
     stays = c - ahead * (x * H + H * x.T) + ahead**2 * H * b * H
@@ -73,10 +78,10 @@ def _round(
 
 
 def _moments() -> tuple[sp.MatrixExpr, ...]:
-    """The moments of SCAFFOLD, then those of FedDyn.
+    """The moments of SCAFFOLD, and then those of FedDyn.
 
-    FedDyn's residual loses in every round the effect on the outputs of the noise that the server has summed up. The
-    comments and `OF_SUM` call this effect x; the variable x is E r m'.
+    In every round of FedDyn the effect on the outputs of the noise that the server has summed up is subtracted from the
+    residual. The comments and `OF_SUM` call this effect x; the variable x is E r m'.
     """
     later = LATER * (H / N - D) + LENGTH * IDENTITY
     c, x, b = _round(OF_SCAFFOLD, eta_global * LENGTH / N, eta_global / s, 1 / LENGTH, (RESPONSE, later))
@@ -86,7 +91,8 @@ def _moments() -> tuple[sp.MatrixExpr, ...]:
     c, x, b = _round(OF_FEDDYN, ahead, pushed, -mu, (OF_PROX, -OF_PROX))
     with_r, with_m, summed = map(Canonical, OF_SUM)
     met = OF_PROX * (with_r + with_m)
-    residual = with_r - ahead * H * with_m - ONE * pushed * H * met  # E r x' before r loses x and gets the noise
+    # E r x' before x is subtracted from r and the noise is added
+    residual = with_r - ahead * H * with_m - ONE * pushed * H * met
     memory = with_m - ONE * mu * met
     c = c - residual - residual.T + summed + ((1 + ONE) * noise) ** 2 * H
     residual = residual - summed - (1 + ONE) * ONE * noise**2 * H

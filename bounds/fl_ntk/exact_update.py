@@ -1,4 +1,7 @@
-"""The averaged update of Algorithm 1, a round as Eqs (2) and (17) write it; one local step is gradient descent."""
+"""Statements on the averaged update of Algorithm 1.
+
+A round is what Eqs (2) and (17) write, and with one local step it is gradient descent.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,25 +43,25 @@ from ntkfl import Estimate, Problem, Setup, Trajectory, Weights, data, simulate
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.balls import ball
 
-ROUNDINGS = 64  # roundings of a weight, which is kept as u(0) plus its movement
+ROUNDINGS = 64  # number of roundings that are allowed for a weight, which is kept as u(0) plus its movement
 
 Way = Callable[..., Trajectory]
 
 
 def _on_devices(*run: Any, **named: Any) -> Trajectory:
-    import jax  # slow to load
+    import jax  # here, since jax loads slowly
 
     return simulate(*run, movements=False, devices=jax.devices()[:1], **named)
 
 
 def _by_the_engine(*run: Any, **named: Any) -> Trajectory:
-    from ntkfl.training.engine_trajectory import engine_trajectory  # torch is slow to load
+    from ntkfl.training.engine_trajectory import engine_trajectory  # here, since torch loads slowly
 
     return engine_trajectory(*run, movements=False, **named)
 
 
 WAYS: dict[str, Way] = {
-    # functions, not partials: a fault that a test plants in `simulate` must reach them
+    # these are functions and not partials, so that they call the `simulate` in which a test plants a fault
     "in arrays": lambda *run, **named: simulate(*run, compiled=False, **named),
     "compiled": lambda *run, **named: simulate(*run, compiled=True, **named),
     "by the host's threads": lambda *run, **named: simulate(
@@ -71,10 +74,10 @@ WAYS: dict[str, Way] = {
 
 
 def updates_by_all_ways(run: FederatedRun) -> list[Estimate]:
-    """u(t+1) - u(t) of every round, (T, m, d), by each implementation; an empty list below FEW_NEURONS neurons.
+    """u(t+1) - u(t) for every round, (T, m, d), by each implementation. Below FEW_NEURONS neurons the list is empty.
 
-    The error is measured, not proved: ten times the difference to a run of the same network with its neurons in the
-    opposite order, plus some roundings of the weights. Fewer neurons than FEW_NEURONS would show too little of the
+    The error is measured, not proved. It is ten times the difference from a run of the same network with its neurons in
+    the opposite order, plus some roundings of the weights. Fewer neurons than FEW_NEURONS would show too little of the
     rounding.
     """
     if run.setup.width < FEW_NEURONS:
@@ -93,11 +96,11 @@ def _updates(run: FederatedRun, way: Way) -> Estimate:
 
 
 def _every_way(d: int, n: int, width: int, seed: int) -> FederatedRun:
-    """Two clients of unequal sizes on the sphere, three local steps, two rounds; few enough neurons for balls.
+    """Two clients of unequal sizes on the sphere, with three local steps and two rounds.
 
-    The clients' sizes are the same for all seeds, so that code compiled for one seed is used for the others. In two
-    dimensions the clients have enough samples for the grouped simulator to train in weight space; otherwise it trains
-    by coefficients.
+    There are few enough neurons for ball arithmetic. The clients' sizes are the same for all seeds, so that code
+    compiled for one seed is used for the others. In two dimensions the clients have so many samples that the grouped
+    simulator updates the weights; otherwise it updates coefficients.
     """
     whole = data.sphere(n, d, seed=seed, clients=1, labels="uniform")
     problem = Problem(whole.x, whole.y, (np.arange(n) < n // 2 - 1).astype(int), name=whole.name)
@@ -130,7 +133,7 @@ def _update_constants(case: FederatedRun) -> dict:
 
 
 def _update(case: FederatedRun) -> Estimate:
-    """(u(t+1) - u(t))/eta_g by the plain run in balls, then by each of the ways: (1 + ways, T, m, d)."""
+    """(u(t+1) - u(t))/eta_g by `plain_run` in ball arithmetic, then by each of the ways, (1 + ways, T, m, d)."""
     return times(1 / case.setup.eta_global, Estimate.stacked([updates(case), *updates_by_all_ways(case)]))
 
 
@@ -141,7 +144,7 @@ def _constants_eq2(case: FederatedRun) -> dict:
     path, setup = weight_path(case), case.setup
 
     def step(round_: WeightRound) -> np.ndarray:
-        """eta_g Delta u(t), Delta u(t) from the display below Eq (2) with k = 0..K-1."""
+        """eta_g Delta u(t), where Delta u(t) is the display below Eq (2) with k = 0..K-1."""
         total = path.negative_gradients(round_, range(setup.local_steps))
         return ball(setup.eta_global) * ball(setup.eta_local) / (path.root_m * case.problem.n_clients) * total
 
@@ -163,11 +166,12 @@ def _constants_eq17(case: FederatedRun) -> dict:
 
     def total(round_: WeightRound) -> np.ndarray:
         """sum_k J(k,t) (y^{(k)}(t) - y), as (m, d)."""
-        parts = zip(all_jacobians(path, round_), round_.residual, strict=False)  # residual: y - y^{(k)}, k = 0..K
+        # the residuals are y - y^{(k)} for k = 0..K
+        parts = zip(all_jacobians(path, round_), round_.residual, strict=False)
         return sum(-(j @ r) for j, r in parts).reshape(shape)
 
     def printed(round_: WeightRound) -> np.ndarray:
-        """`total` with every sample's column of J under the weights of the first client."""
+        """The same sum as `total`, with every sample's column of J under the weights of the first client."""
         columns = [BALL.active(path.x @ local[0].T) for local in round_.local[:-1]]
         return sum(-(jacobian(path, on) @ r) for on, r in zip(columns, round_.residual, strict=False)).reshape(shape)
 
@@ -339,7 +343,7 @@ STATEMENTS = (
             power(eta_local, sp.Rational(1, 2)),
             sign_flipped(gradient, "the gradient"),
         ),
-        # Six points on the sphere, two local steps: the second one starts where the first ended.
+        # Six points on the sphere, with two local steps, of which the second starts where the first ended.
         necessity={"one-local-step": lambda: weight_families(Options(), local_steps=2)[1].case(0)},
         uses=("fl-ntk/Alg1-update",),
     ),

@@ -1,4 +1,4 @@
-"""X.13 and X.13b: neurons gather at kinks, and are held there."""
+"""Statements X.13 and X.13b: neurons gather at kinks, and are held there."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ from ntkfl.initialisation import draw
 
 ROUNDS_SEEN = 6
 NETWORKS = 12
-SETTLED = 0.01  # largest turn of the residual's direction, radians
+SETTLED = 0.01  # largest angle, in radians, by which the direction of the residual may turn
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualLadder(Case):
-    """Networks of one width whose labels are y_m(0) + r_0, r_0 = problem.y; the ladder's sizes are 1/|r_inf(t)|."""
+    """Networks of one width, whose labels are y_m(0) + r_0 with r_0 = problem.y.
+
+    The sizes of the ladder are 1/|r_inf(t)|.
+    """
 
     problem: Problem
     setup: Setup
@@ -38,12 +41,12 @@ class ResidualLadder(Case):
 
     @property
     def rounds(self) -> np.ndarray:
-        """The measured rounds: six, evenly spaced over the last two thirds of the run."""
+        """The measured rounds. There are six, evenly spaced over the last two thirds of the run."""
         return np.linspace(self.setup.rounds / 3, self.setup.rounds, ROUNDS_SEEN).astype(int)
 
     @cached_property
     def limit(self) -> np.ndarray:
-        """Residuals of the infinite-width run at these rounds, (6, n)."""
+        """The residuals of the infinite-width run at these rounds, (6, n)."""
         return self.problem.y - kernel_regime(self.problem, self.setup).outputs(self.rounds)
 
     @property
@@ -53,18 +56,18 @@ class ResidualLadder(Case):
 
     @property
     def turn(self) -> float:
-        """The angle between the residual's directions at the first and at the last of the rounds, radians."""
+        """The angle, in radians, between the directions of the residual at the first and at the last of the rounds."""
         first, last = (r / np.linalg.norm(r) for r in (self.limit[0], self.limit[-1]))
         return 2 * float(np.arcsin(np.minimum(np.linalg.norm(first - last) / 2, 1.0)))
 
     @property
     def n_runs(self) -> int:
-        """Number of runs."""
+        """The number of runs."""
         return NETWORKS
 
     @prepared
     def distances(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """For each network |w_r(t).x_i| at these rounds, (6, m, n), and its own |r(t)|, (6,)."""
+        """For each network |w_r(t).x_i| at these rounds, (6, m, n), and the network's own |r(t)|, (6,)."""
         return [self._run(seed) for seed in range(self.seed, self.seed + NETWORKS)]
 
     def _run(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -77,7 +80,7 @@ class ResidualLadder(Case):
         return np.abs(np.stack([run.weights[int(t)] for t in self.rounds]) @ x.T), run.residual_norm[self.rounds]
 
     def fresh(self) -> ResidualLadder:
-        """The same ladder with other networks, for a second opinion."""
+        """The same ladder with other networks, on which a failure is checked again."""
         return replace(self, seed=self.seed + NETWORKS)
 
     def describe(self) -> dict:
@@ -87,7 +90,10 @@ class ResidualLadder(Case):
 
 
 def _ladder(base: FederatedFamily | None, setup: Setup, seed: int) -> ResidualLadder:
-    """The ladder on the user's data, or on the first problem, by seeds from `seed` on, whose residual settles."""
+    """The ladder on the user's data, or on a drawn problem.
+
+    The problem is that of the first seed, from `seed` on, for which the residual's direction settles.
+    """
     if base is not None:
         return ResidualLadder(base.problem(seed), setup, seed)
     for drawn in range(seed, seed + 51):
@@ -95,10 +101,10 @@ def _ladder(base: FederatedFamily | None, setup: Setup, seed: int) -> ResidualLa
         ladder = ResidualLadder(data.sphere(6, 4, seed=drawn, clients=3, labels="uniform"), setup, seed)
         if ladder.turn <= SETTLED:
             break
-    return ladder  # the hypothesis rejects a problem whose residual has not settled
+    return ladder  # a hypothesis rejects a problem if the direction of its residual has not settled
 
 
-# Narrower networks on a few points of the sphere, with more or fewer clients and other steps.
+# Narrower networks on a few points of the sphere, with one to three clients and other step sizes.
 SMALL_LADDERS = st.builds(
     ResidualLadder,
     st.builds(
@@ -127,7 +133,7 @@ def residual_ladder_families(options: Options) -> tuple[Family, ...]:
     return (Family(name, _ladder, SMALL_LADDERS, (base, setup), trials=1),)
 
 
-REACH = 0.3  # c: a pair counts if its distance from the kink is at most c |r(t)| / sqrt(m)
+REACH = 0.3  # c: a pair is counted if its distance from the kink is below c |r(t)| / sqrt(m)
 
 q = sp.Symbol("q", positive=True)
 NEAR = "|{(r,i) : |u_r(t)^T x_i| < c |r(t)| / sqrt(m)}| / (n sqrt(m))"
@@ -141,7 +147,7 @@ def _near(distance: np.ndarray, residual: float) -> float:
 
 
 def _on_widths(ladder: WidthLadder) -> list[np.ndarray]:
-    """`_near` after the last round, (networks,) for each width."""
+    """The values of `_near` after the last round, (networks,) for each width."""
     last = ladder.setup.rounds
     return [
         np.array(
@@ -189,11 +195,11 @@ def _settled(ladder: WidthLadder | ResidualLadder) -> float:
     return SETTLED - ladder.turn if isinstance(ladder, ResidualLadder) else SETTLED
 
 
-FINITE = 0.02  # bound on the effect of the next power of the step on a fitted exponent
+FINITE = 0.02  # a bound on the effect of the next power of the step size on a fitted exponent
 
 
 def _power(values: np.ndarray) -> Estimate:
-    """The fitted power of the step, from values (etas, starts)."""
+    """The fitted power of the step size, from values (etas, starts)."""
     return (-slope(1 / STEP_SIZES, list(values), biased=False)).widened(FINITE, "for a finite step")
 
 
@@ -284,9 +290,9 @@ STATEMENTS = (
         families=SLIDING_LADDERS,
         mutants=tuple(shifted(sp.Rational(halves, 2)) for halves in (-1, 1)),
         necessity={
-            # Neurons at kinks with a_r r_i > 0: both sides push them away from the kink.
+            # Neurons are at kinks with a_r r_i > 0, where gradients on both sides push them away from the kink.
             "pushed-back": lambda: sliding_case(0, repelled=True),
-            # A neuron near a kink that is not held there: it crosses the kink, and the kernel changes.
+            # A neuron near a kink is not held there. It crosses the kink, and the kernel changes.
             "clear": lambda: sliding_case(0, near=True),
         },
         uses=("fl-ntk/X.13",),

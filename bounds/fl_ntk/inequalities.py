@@ -6,7 +6,7 @@ from bounds.algebra import Nonnegative, OnBox
 
 x, a, s, w, c, u, v = sp.symbols("x a s w c u v", nonnegative=True)
 thousandth = sp.Rational(1, 1000)
-ROOT = sp.Rational(125643, 100000)  # just below the positive root of exp(x) = 1 + 2x
+ROOT = sp.Rational(125643, 100000)  # a number just below the positive root of exp(x) = 1 + 2x
 GROWTH = {2: sp.Integer(4), 3: sp.Rational(2373, 1000), 4: sp.Rational(1952, 1000), 5: sp.Rational(1761, 1000)}
 
 STEPS = (

@@ -1,4 +1,7 @@
-"""The Gram matrix at the start: H_inf in closed form, where it is singular, how near H(0) is (C.6, Weyl, X.7)."""
+"""Statements on the Gram matrix at the start.
+
+They are on H_inf in closed form, on data for which it is singular, and on the distance of H(0) (C.6, Weyl, X.7).
+"""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +22,7 @@ from bounds.symbols import delta, m, n
 from ntkfl import Estimate, Problem, Weights, gram
 from ntkfl.balls import ball, ball_matrix, enclosure, precision, symmetric_eigenvalues
 
-RELATIVE = 1e-14  # relative error of `gram.angles`
+RELATIVE = 1e-14  # the relative error of `gram.angles`
 
 inner, angle = sp.Symbol("g", real=True), sp.Symbol("theta", nonnegative=True)
 first, second = sp.symbols("s_1 s_2", positive=True)
@@ -32,7 +35,7 @@ TWO_SAMPLES = Hypothesis("two-samples", "n >= 2", Limit("n", lambda case: case.p
 
 
 def _constants_h_inf(case: KernelCase) -> dict:
-    """x_i.x_j and the angle between x_i and x_j, by the arc cosine, in balls, for all pairs of samples."""
+    """x_i.x_j and the angle between x_i and x_j for all pairs of samples, by the arc cosine, in ball arithmetic."""
     n = case.problem.n
     with precision():
         x = ball_matrix(case.problem.x)
@@ -81,7 +84,10 @@ def _one_neuron(delta: float, length: float) -> InitialNetwork:
 
 
 def eigenvalues(h: Estimate) -> Estimate:
-    """Eigenvalues of a symmetric matrix, ascending, (n,), enclosed by balls; no more rigorous than its entries."""
+    """The eigenvalues of a symmetric matrix, ascending, (n,), enclosed by balls.
+
+    Their rigour is at most that of the entries.
+    """
     with precision():
         spectrum = enclosure(symmetric_eigenvalues(ball_matrix(h.value, h.error)))
     return replace(spectrum, rigour=max(spectrum.rigour, h.rigour))
@@ -96,7 +102,10 @@ def _change(case):
 
 @dataclass(frozen=True, eq=False)
 class AntipodalFamily(Case):
-    """Directions x_p (p, d), p = d+1, and coefficients c (p,) with sum_p c_p x_p = 0, with their errors."""
+    """Directions x_p, (p, d) with p = d+1, and coefficients c, (p,), with sum_p c_p x_p = 0.
+
+    The coefficients have errors.
+    """
 
     directions: np.ndarray
     coefficients: Estimate
@@ -112,14 +121,14 @@ class AntipodalFamily(Case):
 
 
 def cramer(directions: np.ndarray) -> Estimate:
-    """c_p = (-1)^p det(the other directions): the relation between d+1 vectors in d dimensions, in balls, (d+1,)."""
+    """The relation between d+1 vectors in d dimensions, c_p = (-1)^p det(the other directions), as balls, (d+1,)."""
     with precision():
         minors: list[arb_mat] = [ball_matrix(np.delete(directions, p, axis=0)) for p in range(len(directions))]
         return enclosure([minor.det() * (-1) ** p for p, minor in enumerate(minors)])
 
 
 def antipodal_pairs(seed: int) -> AntipodalFamily:
-    """d+1 antipodal pairs at random on the sphere, d = 2, 3, 4; no two of the 2d+2 points have the same direction."""
+    """d+1 random antipodal pairs on the sphere, for d = 2, 3, 4. No two of the 2d+2 points have the same direction."""
     d = 2 + seed % 3
     x = np.random.default_rng([seed, 4]).normal(size=(d + 1, d))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -140,11 +149,11 @@ ANTIPODAL_PAIRS = Family(
 p = sp.Symbol("p", positive=True)  # number of pairs
 H_minus = sp.MatrixSymbol("H_-", 2 * p, p)
 c = sp.MatrixSymbol("c", p, 1)
-ROUNDING = 1e-12  # tolerance of the relation; the coefficients are known to about 1e-16
+ROUNDING = 1e-12  # tolerance for the relation, whose coefficients are known to about 1e-16
 
 
 def _columns(case: AntipodalFamily, side: int) -> Estimate:
-    """H_inf of all 2p points against the points +x_p or -x_p, (2p, p)."""
+    """H_inf between all 2p points and the points +x_p or -x_p, (2p, p)."""
     x = case.directions
     return gram.infinite_estimate(np.concatenate([x, -x]), side * x)
 
@@ -268,7 +277,7 @@ STATEMENTS = (
             sign_flipped(c, "one side"),
             replaced(c, H_minus.T * H_minus * c, "the kernel applied three times", Change.POWER),
         ),
-        # Two antipodal pairs in orthogonal directions: H_inf is positive.
+        # For two antipodal pairs in orthogonal directions H_inf is positive definite.
         necessity={"dependent-directions": lambda: AntipodalFamily(np.eye(2), Estimate.exact(np.ones(2)))},
     ),
 )

@@ -1,4 +1,4 @@
-"""Lemma B.12, which is Lemma 6.1: while the residual contracts, no neuron of the global model moves far."""
+"""The statement of Lemma B.12 (also Lemma 6.1): while the residual contracts, no global neuron moves far."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ from ntkfl.estimate import Estimate
 
 @dataclass(frozen=True, eq=False)
 class WedgeLadder(Case):
-    """Pairs of points whose angle falls, so that lambda goes to 0; `sizes` are 1/lambda."""
+    """Pairs of points whose angles become smaller, so that lambda goes to 0. The sizes of the ladder are 1/lambda."""
 
     @cached_property
     def runs(self) -> list[list[FederatedRun]]:
-        """One run for each angle; smaller angles get more rounds, since their residual falls more slowly."""
+        """One run for each angle. Smaller angles get more rounds, since their residuals fall more slowly."""
         return [[wedge(float(angle), 512, rounds=round(600 * 0.3 / angle))] for angle in np.geomspace(0.3, 0.03, 6)]
 
     @property
@@ -43,7 +43,7 @@ class WedgeLadder(Case):
 
     @property
     def n_runs(self) -> int:
-        """Number of runs."""
+        """The number of runs."""
         return len(self.runs)
 
     def describe(self) -> dict:
@@ -58,12 +58,12 @@ Ladder = WidthLadder | WedgeLadder
 
 
 def _stacked(numbers: Iterable[Iterable[Any]]) -> Estimate:
-    """One number for each run, (sizes, seeds)."""
+    """An array (sizes, seeds) with one number for each run."""
     return Estimate.stacked(map(Estimate.stacked, numbers))
 
 
 def _constants(ladder: Ladder) -> dict:
-    """The symbols of every run, each (sizes, seeds)."""
+    """The values of the symbols for every run, each (sizes, seeds)."""
     values = [[constants(run) for run in row] for row in ladder.runs]
     return {symbol: _stacked([terms[symbol] for terms in row] for row in values) for symbol in values[0][0]}
 
@@ -74,7 +74,7 @@ def _runs(ladder: Ladder) -> Iterable[FederatedRun]:
 
 def _families(options) -> tuple:
     size = 6 if options.data is None else federated_families(options)[0].problem(options.seed).n
-    ladders = ladder_families(options, eta_local=min(0.05, 0.4 / size))  # eta_l n K <= 1.2
+    ladders = ladder_families(options, eta_local=min(0.05, 0.4 / size))  # so that eta_l n K <= 1.2
     return ladders + ((WEDGE_LADDER,) if options.data is None else ())
 
 

@@ -1,4 +1,7 @@
-"""Section 3.2 and Eq (18): weights and patterns change lazily; what remains of a round beyond its linear map."""
+"""Statements on section 3.2 and Eq (18): weights and patterns change lazily.
+
+They are also on the remainder of a round, which its linear map does not explain.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -25,17 +28,18 @@ from ntkfl.balls import ball, enclosure, precision
 
 @dataclass(frozen=True, eq=False)
 class CircleLadder(Case):
-    """Three points on the circle, neurons evenly spread over it, width 64 to 512: K = 3, eta_l = .4, two rounds.
+    """Three points on the circle and neurons evenly spread over it, with widths from 64 to 512.
 
-    The angles between the points are multiples of 45 degrees. So the share of neurons that are active on two points
-    equals the limit's share, and every neuron is farther from a kink than it moves. Only the points are rounded.
+    K = 3, eta_l = .4, and there are two rounds. The angles between the points are multiples of 45 degrees. So the share
+    of neurons that are active on two points equals the limit's share, and every neuron is farther from a kink than it
+    moves. Only the points are rounded.
     """
 
     widths = (64, 128, 256, 512)
 
     @cached_property
     def runs(self) -> list[FederatedRun]:
-        """One run in balls for each width."""
+        """One run in ball arithmetic for each width."""
         return [self._run(width) for width in self.widths]
 
     def _run(self, width: int) -> FederatedRun:
@@ -52,12 +56,12 @@ class CircleLadder(Case):
 
     @cached_property
     def remainders(self) -> Estimate:
-        """|xi(0)| at each width, xi the remainder beyond the map I - rho H_inf."""
+        """|xi(0)| at each width, where xi is the remainder of a round beyond the map I - rho H_inf."""
         return Estimate.stacked(remainders(run, printed_map(run))[0].norm() for run in self.runs)
 
     @cached_property
     def rate(self) -> Estimate:
-        """The slope of log |xi(0)| against log m, by least squares, as a ball."""
+        """The slope of log |xi(0)| against log m, by least squares, in ball arithmetic."""
         with precision():
             logs = [ball(float(width)).log() for width in self.widths]
             values = zip(self.remainders.value, self.remainders.error, strict=True)
@@ -112,7 +116,7 @@ REMAINDER = _rate(
 
 
 def relative_remainder(run: FederatedRun, round_map: np.ndarray) -> float:
-    """(sum_t |xi(t)|^2 / sum_t |y - y(t)|^2)^(1/2) with xi(t) = (y(t+1) - y) - A (y(t) - y) for a map A, (n, n)."""
+    """(sum_t |xi(t)|^2 / sum_t |y - y(t)|^2)^(1/2), where xi(t) = (y(t+1) - y) - A (y(t) - y) for a map A, (n, n)."""
     off = run.trajectory.outputs - run.problem.y
     return float(np.linalg.norm(off[1:] - off[:-1] @ round_map.T) / np.linalg.norm(off[:-1]))
 
@@ -130,7 +134,7 @@ def exact_map(ladder: WidthLadder) -> np.ndarray:
 
 
 def rate(ladder: WidthLadder, round_map: np.ndarray) -> Estimate:
-    """The exponent of the relative remainder in the width, from its RMS over the networks of each width."""
+    """The exponent of the relative remainder in the width, from its root mean square over networks."""
     return slope(ladder.sizes, [np.array([relative_remainder(run, round_map) for run in row]) for row in ladder.runs])
 
 

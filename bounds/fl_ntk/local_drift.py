@@ -1,4 +1,4 @@
-"""Lemmas B.9 and B.10, Eqs (13) to (16): how far local models and outputs drift within a round."""
+"""Statements on how far local models and outputs drift within a round: Lemmas B.9 and B.10, Eqs (13) to (16)."""
 
 import numpy as np
 import sympy as sp
@@ -37,7 +37,7 @@ def _sizes(case: FederatedRun) -> np.ndarray:
 
 
 def _residuals(case: FederatedRun) -> tuple[Estimate, Estimate]:
-    """|y_c - y_c(t)|, (T, N), and |y_c - y_c^{(k)}(t)|, (T, N, K+1)."""
+    """The residual norms |y_c - y_c(t)|, (T, N), and |y_c - y_c^{(k)}(t)|, (T, N, K+1)."""
     start, local = zip(*map(case.residual_part, range(case.problem.n_clients)), strict=True)
     return Estimate.stacked(start, axis=1), Estimate.stacked(local, axis=1)
 
@@ -59,10 +59,11 @@ def _distance_constants(case: FederatedRun) -> dict:
 
 
 def _farthest(case: FederatedRun, pairs) -> Estimate:
-    """max_r |w_{k,c,r} - u_r| for pairs (local weights, server weights) of rounds, (pairs, N, k = 1..K)."""
+    """max_r |w_{k,c,r} - u_r| for pairs (local weights, server weights), (pairs, N, k = 1..K)."""
     with precision(case.bits):
         moves = [local[1:] - server for local, server in pairs]
-        squares = [(move * move).sum(axis=-1) for move in moves]  # not **2: the power of a ball around 0 is not finite
+        # as products, since the power 2 of a ball that contains 0 is not finite
+        squares = [(move * move).sum(axis=-1) for move in moves]
         largest = [[[BALL.maximum(client) for client in step] for step in square] for square in squares]
         farthest = BALL.estimate(BALL.root(np.array(largest, dtype=object)))
     return Estimate(farthest.value.swapaxes(1, 2), farthest.error.swapaxes(1, 2), farthest.method, farthest.rigour)
@@ -74,13 +75,16 @@ def _distance_measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
 
 
 def _printed_distance_measure(case: FederatedRun) -> Estimate:
-    """The distance of w_{k,c,r}(t+1) from u_r(t); for the last round, which has no successor, that of w_{k,c,r}(t)."""
+    """The distance of w_{k,c,r}(t+1) from u_r(t).
+
+    For the last round it is that of w_{k,c,r}(t), since no round follows.
+    """
     rounds = weight_path(case).rounds
     return _farthest(case, zip([r.local for r in (*rounds[1:], rounds[-1])], [r.start for r in rounds], strict=True))
 
 
 def satisfied_client() -> FederatedRun:
-    """Two clients; one fits its labels already, so that its bound is 0, but the server still moves."""
+    """Two clients, of which one fits its labels already. So its bound is 0, but the server still moves."""
     weights = draw(32, 6, 0)
     setup = Setup(width=32, eta_local=0.05, local_steps=1, rounds=2)
     x = unit_points(np.random.default_rng(0), 4, 6)
@@ -112,7 +116,7 @@ def _constants(case: FederatedRun) -> dict:
 
 
 def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
-    """|y_c(t) - y_c^{(k)}(t)| for every client, round and k = 1..K; max_r |Delta u_r(t)| for every round."""
+    """|y_c(t) - y_c^{(k)}(t)| for every client, round and k = 1..K, and max_r |Delta u_r(t)| for every round."""
     outputs, local = case.observed("outputs"), case.observed("local_outputs")
     drifts = ((local[:, 1:, own] - outputs[:-1, None, own]).norm(-1) for own in case.problem.members)
     return Estimate.stacked(drifts), case.observed("step")

@@ -1,4 +1,7 @@
-"""Methods in the kernel regime as maps of residual or state: FedProx, IMA, cyclic training, momentum, SCAFFOLD."""
+"""Statements on methods in the kernel regime: a round is a map of the residual, or of a state of residual and memory.
+
+The methods are FedProx, IMA, cyclic training, momentum and SCAFFOLD.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,9 +36,9 @@ def method_maps(
     uses: tuple[str, ...],
     hypotheses: tuple[Hypothesis, ...] = (),
 ) -> Statement:
-    """The statement that under each method the linearised network and its kernel regime have the residual `after()`.
+    """The statement that the linearised network and its kernel regime have the residual `after()`, under each method.
 
-    Three mutants come with every such statement: a factor, a power of eta_l and the number of rounds.
+    Three mutants come with every such statement: a factor, a power of eta_l, and the number of rounds.
     """
 
     def constants(case: FederatedRun) -> dict[Any, Any]:
@@ -112,7 +115,7 @@ def _of_local_steps() -> tuple[sp.MatrixExpr, ...]:
 
 
 def _client_steps(case: FederatedRun) -> tuple[int, ...]:
-    """The clients' numbers of local steps: 1, 2, 1, 2, ..."""
+    """The clients' numbers of local steps, which are 1, 2, 1, 2, ..."""
     return tuple(1 + client % 2 for client in range(case.problem.n_clients))
 
 
@@ -149,12 +152,13 @@ def _state_trainings(case: FederatedRun) -> tuple[Training, ...]:
 
 prox, heavy, scaffold, before = (sp.MatrixSymbol(f"r_{name}", n, T) for name in ("prox", "mom", "scaf", "before"))
 
-MEAN_RESIDUAL = N / (eta_global * eta_local * K) * H**-1 * (before - scaffold)  # a: the mean over a round's local steps
+# the residual a, the mean over the local steps of a round
+MEAN_RESIDUAL = N / (eta_global * eta_local * K) * H**-1 * (before - scaffold)
 CORRECTION = D**-1 * (eta_local * K * IDENTITY - RESPONSE) * (H / N - D) * MEAN_RESIDUAL
 
 
 def _residuals(case: FederatedRun) -> tuple[Estimate, ...]:
-    """y(t) - y, (n, T+1), of FedProx, of FedAvg with local momentum, and of SCAFFOLD, by the training engine."""
+    """y(t) - y, (n, T+1), under FedProx, FedAvg with local momentum, and SCAFFOLD, by the training engine."""
     rate = {"server_rate": case.setup.eta_global}
     return (
         engine_residuals(case, Training("fedprox", {"mu": PULL} | rate)),

@@ -1,4 +1,4 @@
-"""Claims C.8 to C.10: the parts of the weights' movement."""
+"""Statements on the parts of the weights' movement: Claims C.8 to C.10."""
 
 from collections.abc import Callable
 from functools import partial
@@ -51,7 +51,7 @@ def norm(part: np.ndarray, bits: int) -> Estimate:
 def remaining_norm_at_limit(case: KernelCase, rounds: int) -> Estimate:
     """|B_3| after `rounds` rounds of training on features.
 
-    B_3 = -rho sum_t (1/K) sum_k J (y^{(k)}(t) - y + (I - rho H)^t y), J = L^T at every step.
+    B_3 = -rho sum_t (1/K) sum_k J (y^{(k)}(t) - y + (I - rho H)^t y), with J = L^T at every step.
     """
     setup, n = case.setup, case.problem.n
     with precision(BITS):
@@ -71,14 +71,17 @@ def remaining_norm_at_limit(case: KernelCase, rounds: int) -> Estimate:
 
 
 def _sum_over_steps(case: FederatedRun, part: Callable[..., tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """rho sum_t (1/K) sum_k J v, as balls (m, d); `part` gives the patterns in J and the vector v of a local step."""
+    """rho sum_t (1/K) sum_k J v, as balls (m, d).
+
+    `part` gives, for a local step, the activation patterns in J and the vector v.
+    """
     path = weight_path(case)
     with precision(case.bits):
         powers = printed_powers(case)
         left = np.vectorize(ball, otypes=[object])(powers.value, powers.error)
         terms = [
             _through(path, *part(active.astype(int), residual, power))
-            for round_, power in zip(path.rounds, left, strict=False)  # there is one power more than rounds
+            for round_, power in zip(path.rounds, left, strict=False)  # there is one more power than there are rounds
             for active, residual in zip(round_.active[:-1], round_.residual, strict=False)
         ]
         rho = ball(float(case.rho.value), float(case.rho.error))
@@ -86,7 +89,7 @@ def _sum_over_steps(case: FederatedRun, part: Callable[..., tuple[np.ndarray, np
 
 
 def _through(path: WeightPath, pattern: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """J vector for gradients a_r x_i pattern_ir / sqrt m, (m, d)."""
+    """J times the vector, (m, d), for gradients a_r x_i pattern_ir / sqrt m."""
     return path.signs[:, None] * ((pattern.T * vector) @ path.x) / path.root_m
 
 
@@ -106,7 +109,7 @@ def _constants_c_8(case: FederatedRun) -> dict:
 
 
 def _linear_part(case: FederatedRun, h: Estimate) -> Estimate:
-    """D y in balls, by doubling: from the sums over 1, 2, 4, ... rounds."""
+    """D y in ball arithmetic, by doubling: from the sums over 1, 2, 4, ... rounds."""
     with precision():
         step = ball(float(case.rho.value), float(case.rho.error))
         power = ball_matrix(np.eye(len(h.value))) - ball_matrix(h.value, h.error) * step
@@ -121,14 +124,14 @@ def _linear_part(case: FederatedRun, h: Estimate) -> Estimate:
 
 
 def _measure_c_8(case: FederatedRun) -> Estimate:
-    """|B_1|_F^2 = |sum_t rho J(0,0) (I - rho H_inf)^t y|^2, summed round by round, as a vector of weights."""
+    """|B_1|_F^2 = |sum_t rho J(0,0) (I - rho H_inf)^t y|^2. The sum is taken round by round, as a vector of weights."""
     x, h, step = case.problem.x, limit_kernel(case).matrix, float(case.rho.value)
     rounds, hidden = case.setup.rounds, case.weights.hidden
     left, total = case.problem.y, np.zeros(len(x))
     for _ in range(rounds):
         total = total + step * left
         left = left - step * (h.value @ left)
-    # In one round rounding adds at most (n + 8) eps (1 + rho |H|) |left|, and an error in H adds rho |dH| |left|; all
+    # In one round rounding adds at most (n + 8) eps (1 + rho |H|) |left|, and an error in H adds rho |dH| |left|. All
     # later rounds together multiply these two errors by at most `growth`.
     norm = np.linalg.norm(h.value)
     growth = max(1.0, float(np.abs(1 - step * np.linalg.eigvalsh(h.value)).max()) + 1e-12) ** (2 * rounds)
@@ -143,7 +146,7 @@ def _measure_c_8(case: FederatedRun) -> Estimate:
 
 
 def _large_step() -> FederatedRun:
-    """Two points and a step beyond 2/mu: D, and with it the effect of H(0) - H_inf, grows in every round."""
+    """Two points and a step size beyond 2/mu. D grows in every round, and with it the effect of H(0) - H_inf."""
     problem = Problem(np.eye(2), np.ones(2), name="two orthogonal points")
     return federated_run(problem, Setup(width=64, eta_local=6.0, local_steps=1, rounds=20, seed=3))
 
@@ -151,15 +154,17 @@ def _large_step() -> FederatedRun:
 label_norm = sp.Symbol("|y|", positive=True)
 
 
-ROUNDS = 10  # rounds of a kernel case: enough for the two maps to differ, too few for both residuals to vanish
+# number of rounds of a kernel case: so many that the two maps differ, and so few that not both residuals vanish
+ROUNDS = 10
 DELTA = 1e-9
 # values near the limit m -> infinity with sigma = m^(-1/5), in which the printed bound goes to 0
 WIDTH, SIGMA = 1e100, 1e-20
 
 PRINTED = (n * sigma / lam + n ** sp.Rational(7, 2) / (lam**3 * sigma * sp.sqrt(m))) * sp.log(m / delta) ** 3
 APART = ((SIZED_IDENTITY - rho * SIZED_H) ** T - SIZED_MAP**T) * SIZED_LABELS
-FLOOR = sp.Rational(1, 10**20)  # with one local step the trace is 0, and rounding could make it negative
-# Unevaluated: sympy would compare the two arguments of Max, which is slow and useless here.
+# a lower limit for the trace, which is 0 with one local step, and which rounding could then make negative
+FLOOR = sp.Rational(1, 10**20)
+# Max is not evaluated, since sympy would compare its two arguments, which is slow and useless here.
 EXTRA = sp.sqrt(sp.Max(FLOOR, sp.Trace(APART.T * SIZED_H**-1 * APART), evaluate=False))
 
 Case = FederatedRun | KernelCase
@@ -188,13 +193,16 @@ def _measure_c_10(case: Case) -> Estimate:
 
 
 def _printed_step() -> KernelCase:
-    """Two points 60 degrees apart, one client, four local steps of eta_l = lambda/(n^2 K kappa), the O-constant 1."""
+    """Two points 60 degrees apart on one client, with four local steps.
+
+    eta_l is lambda/(n^2 K kappa), the printed step with the O-constant 1.
+    """
     problem = Problem(np.array([[1.0, 0.0], [0.5, np.sqrt(0.75)]]), np.array([1.0, 0.5]), name="two points")
     values = np.linalg.eigvalsh(limit_kernel(KernelCase(problem, Setup())).matrix.value)
     return KernelCase(problem, Setup(eta_local=float(values[0] ** 2 / values[-1] / (4 * 4)), local_steps=4))
 
 
-# The kernel regime on the default data or the user's, and finite networks in balls.
+# The kernel regime on the default data or on the user's data, and finite networks in ball arithmetic.
 DRAWS = with_own(partial(kernel_families, reach=1.0, most=10), FEW_POINTS)
 
 
@@ -274,8 +282,8 @@ STATEMENTS = (
             replaced(lam, lam**-2, "lambda^2 for 1/lambda"),
         ),
         necessity={
-            # A row of norm 40: it scales the changes of the gradients directly, but enters the bound only by lambda =
-            # 800.
+            # A row of norm 40 scales the changes of the gradients directly, but enters the bound only through
+            # lambda = 800.
             "unit-rows": lambda: one_point_run(Setup(512, eta_local=0.0003, local_steps=1, rounds=24), length=40.0)
         },
         uses=("fl-ntk/C.7-J", "fl-ntk/Eq17"),

@@ -1,4 +1,4 @@
-"""Random rounds whose server has momentum, Nesterov's or heavy-ball, or a rate above 1."""
+"""Statements on random rounds whose server has momentum, Nesterov's or heavy-ball, or a rate above 1."""
 
 import numpy as np
 import sympy as sp
@@ -19,7 +19,7 @@ from bounds.symbols import N, eta_global, eta_local, n
 from ntkfl.estimate import Estimate
 
 s, b, noise = sp.Symbol("s", positive=True), sp.Symbol("b", nonnegative=True), sp.Symbol("sigma_w", nonnegative=True)
-# for each client the matrix with 1 on the diagonal at the client's samples, 0 elsewhere
+# for each client the diagonal matrix with 1 at the client's samples and 0 elsewhere
 OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(EQUAL)))
 C, X, U = (sp.MatrixSymbol(name, n, n) for name in ("C", "X", "U"))
 SYMBOLS = (
@@ -47,7 +47,7 @@ def of_momentum(case: RandomRound) -> dict:
 
 
 def measure(case: RandomRound) -> tuple[Estimate, ...]:
-    """After two rounds: E r r' over every choice and by the library, E r u' and E u u' over every choice."""
+    """E r r' after two rounds, over every choice and by the library, and E r u' and E u u' over every choice."""
     return case.after_two(case.with_memory(2), case.library(case.setup.eta_global))
 
 
@@ -63,13 +63,16 @@ def _heavy_ball_moments() -> tuple[sp.MatrixExpr, ...]:
     return residual, residual, crossed - eta_global * memory, memory
 
 
-drawn = sp.Symbol("b_1", positive=True)  # samples of a batch
-size = sp.Integer(EQUAL[0])  # size of every client
+drawn = sp.Symbol("b_1", positive=True)  # number of samples in a batch
+size = sp.Integer(EQUAL[0])  # number of samples of every client
 diagonal = sp.MatrixSymbol("C_d", n, n)
 
 
 def _nesterov_moments() -> tuple[sp.MatrixExpr, ...]:
-    """E r r' for both measurements, E r u' and E u u' after a round; a client's displacement is eta_l r_c."""
+    """E r r' (twice, once for each measurement), E r u' and E u u' after a round.
+
+    A client's displacement is eta_l r_c.
+    """
     mean = eta_local * H  # A
     c, x, u = map(Canonical, (C, X, U))
     within = blocks(OWN, c)
@@ -77,7 +80,8 @@ def _nesterov_moments() -> tuple[sp.MatrixExpr, ...]:
     batches = (gamma - 1) * within + (size / drawn - gamma) * diagonal
     apart = (N - s) / (s * (N - 1))
     of_draws = apart / N * within - apart / N**2 * c + batches / (N * s)
-    pushed = mean * c * mean.T / N**2 + eta_local**2 * H * of_draws * H + noise**2 * H  # E p p', p = H (mean + noise)
+    # E p p', where p = H (mean + noise)
+    pushed = mean * c * mean.T / N**2 + eta_local**2 * H * of_draws * H + noise**2 * H
     met = mean * x / N  # E p u'
     crossed = b * x + c * mean.T / N  # E r u_+'
     memory = b**2 * u + b * (met + met.T) + pushed
@@ -97,17 +101,20 @@ def _constants(case: RandomRound) -> dict:
 descent, energy = sp.symbols("b a", positive=True)
 near, far = sp.symbols("lambda_1 lambda_g", positive=True)
 ANCHOR = "docs/proofs/random_rounds.md#outer-rates-above-1"
-ROUNDED = 1e-11  # relative error of a dozen products of matrices of 49 rows
+ROUNDED = 1e-11  # the relative error of a dozen products of matrices of 49 rows
 
 
 def _loss(case: RandomRound, server: float) -> float:
-    """E |r|^2 after the second round at the outer rate `server`, over every choice of clients and batches."""
+    """E |r|^2 after the second round, at the outer rate `server`, over every choice of clients and batches."""
     second = np.asarray(case.moments(1).value)
     return float(sum(chance * np.trace(m @ second @ m.T) for chance, m in case.maps(server)))
 
 
 def _best(case: RandomRound) -> tuple[Estimate, Estimate]:
-    """Where the parabola through the losses at the rates 0, 1, 2 is lowest; its value at 1 less its lowest value."""
+    """The lowest point of the parabola through the losses at the rates 0, 1, 2.
+
+    The second value is the parabola's value at 1 minus its lowest value.
+    """
     nothing, plain, twice = (_loss(case, server) for server in (0.0, 1.0, 2.0))
     bend, slope = (twice - 2 * plain + nothing) / 2, (4 * plain - 3 * nothing - twice) / 2
     best, error = -slope / (2 * bend), ROUNDED * (nothing + plain + twice)
@@ -128,7 +135,7 @@ def _rate_moments(case: RandomRound) -> dict:
 
 
 def _rate(case: RandomRound) -> float:
-    """An outer rate to compare with 1: the case's, or 3/2."""
+    """An outer rate to compare with 1: the rate of the case, or 3/2 if that is too near 1."""
     return case.setup.eta_global if abs(case.setup.eta_global - 1) > 0.05 else 1.5
 
 
@@ -145,7 +152,10 @@ def _radii(case: RandomRound) -> dict:
 
 
 def _convex(case: RandomRound) -> tuple[Estimate, Estimate]:
-    """The radius at the rate halfway between 1 and `_rate`; the value at `_rate` of the radius's tangent at 1."""
+    """The radius at the rate halfway between 1 and `_rate`, and a value of a tangent.
+
+    The tangent is that of the radius at the rate 1, and its value is taken at `_rate`.
+    """
     rate = _rate(case)
     n = case.problem.n
     whole, change = np.zeros((n * n, n * n)), np.zeros((n * n, n * n))

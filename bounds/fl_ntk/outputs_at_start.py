@@ -1,4 +1,4 @@
-"""Eq (19) and Lemma B.8: outputs at initialisation, and the number of neurons near a kink."""
+"""Statements on the outputs at initialisation and on the number of neurons near a kink: Eq (19) and Lemma B.8."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -17,7 +17,7 @@ EPS = np.finfo(float).eps
 
 
 def network_constants(case: InitialNetwork) -> dict:
-    """n, m, delta, R and the largest |y_i|."""
+    """The values of n, m, delta, R and the largest |y_i|."""
     return {
         n: case.problem.n,
         m: case.width,
@@ -40,7 +40,10 @@ def initial_outputs(case: InitialNetwork, below: float = np.inf) -> Estimate:
 
 
 def _families(options: Options) -> tuple:
-    """The default families, and on fewer seeds the same with sigma = .1, since theorem C.11 needs a small sigma."""
+    """The default families, and the same families with sigma = .1 and fewer seeds.
+
+    The small sigma is there because theorem C.11 needs it.
+    """
     if options.sigma is not None:
         return initial_network_families(options)
     renamed = tuple(

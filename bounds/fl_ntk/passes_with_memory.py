@@ -1,4 +1,4 @@
-"""SCAFFOLD and FedDyn whose drawn clients pass over their samples one by one, in a random order."""
+"""Statements on SCAFFOLD and FedDyn with drawn clients that use their samples one by one, in a random order."""
 
 from itertools import combinations
 
@@ -18,7 +18,10 @@ from ntkfl import Estimate
 
 
 def _drawn(seed: int) -> DrawnMemory:
-    """One to three of three clients, one pass in round 0 and two in round 1 or the reverse, and a pull of .1 to 2."""
+    """One to three of three clients, with one pass over the samples in one round and two in the other.
+
+    FedDyn's alpha is .1 to 2.
+    """
     rng = np.random.default_rng([seed, 11])
     reach, server, pull = float(rng.uniform(0.05, 0.8)), float(rng.uniform(0.1, 2)), float(rng.uniform(0.1, 2))
     passes = 1 + seed // 3 % 2
@@ -26,7 +29,7 @@ def _drawn(seed: int) -> DrawnMemory:
 
 
 def _any() -> SearchStrategy[DrawnMemory]:
-    """Rounds like those of `_drawn`, with steps up to the limit of a single sample."""
+    """Rounds like those of `_drawn`, with step sizes up to the limit of a single sample."""
     few = st.integers(1, 2)
     steps = st.floats(0.01, 0.9), st.floats(0.05, 4), st.floats(0.05, 4), st.just(0.0)
     return st.builds(drawn_memory, st.integers(0, 2**16), st.integers(1, 3), few, *steps, few, shuffled=st.just(True))
@@ -35,18 +38,25 @@ def _any() -> SearchStrategy[DrawnMemory]:
 PASSES = (Family("sphere, n=6, N=3, clients that remember pass over samples", _drawn, _any, trials=6, most=6),)
 
 s = sp.Symbol("s", positive=True)
-# for each client the matrix with 1 on the diagonal at its samples, and its steps' length without and with FedDyn's pull
+# For each client, OWN is the diagonal matrix with 1 at its samples. WALKED and PULLED are the total length of its
+# steps,
+# without and with the pull of FedDyn's alpha.
 OWN = tuple(sp.MatrixSymbol(f"I_{c + 1}", n, n) for c in range(len(SIZES)))
 WALKED, PULLED = (tuple(sp.Symbol(f"{name}_{c + 1}", positive=True) for c in range(len(SIZES))) for name in "kt")
-# by method: E z z' before the round, the clients' mean responses to r and to the slope, and the noise of their orders
+# For each method, Z is E z z' before the round, F and G are the clients' mean responses to r and to the slope, and V is
+# the noise that their random orders cause.
 Z = {name: sp.MatrixSymbol(f"Z_{k + 1}", 2 * n, 2 * n) for k, name in enumerate(OPTIONS)}
 F, G, V = ({name: sp.MatrixSymbol(f"{of}_{k + 1}", n, n) for k, name in enumerate(OPTIONS)} for of in "FGV")
-ONE, PAIR = s / N, s * (s - 1) / (N * (N - 1))  # probabilities that a client, and that a pair of clients, is drawn
-R, M = first.T, second.T  # the residual and the memories in z
+# the probability that a client is drawn, and that a pair of clients is drawn
+ONE, PAIR = s / N, s * (s - 1) / (N * (N - 1))
+R, M = first.T, second.T  # these matrices take the residual and the memories out of z
 
 
 def _clients(method: str) -> tuple[list[sp.MatrixExpr], sp.MatrixExpr, sp.MatrixExpr]:
-    """B_c of each client, J, A: z becomes A z, plus B_c z and J times the displacement's noise of each drawn client."""
+    """The matrices B_c of each client, J and A.
+
+    In a round z becomes A z, plus, for each drawn client, B_c z and J times the noise of the client's displacement.
+    """
     slope = D if method == "feddyn" else sp.MatAdd(H / N, -D)
     fits = sp.MatAdd(product(F[method], R), product(G[method], slope, M))
     server, always = eta_global / s, sp.Identity(2 * n)
@@ -69,12 +79,12 @@ def _clients(method: str) -> tuple[list[sp.MatrixExpr], sp.MatrixExpr, sp.Matrix
 
 
 def _around(whole: sp.MatrixExpr, inner: sp.MatrixExpr) -> sp.MatrixExpr:
-    """whole * inner * whole', not multiplied out, since sympy takes seconds for that."""
+    """whole * inner * whole'. It is not multiplied out, since sympy takes seconds for that."""
     return product(whole, inner, sp.Transpose(whole))
 
 
 def _moments() -> tuple[sp.MatrixExpr, ...]:
-    """For each method E z z' after a round, and its part E r r'."""
+    """For each method E z z' after a round, and its block E r r'."""
     moments = []
     for method in OPTIONS:
         clients, jump, always = _clients(method)
@@ -92,9 +102,9 @@ def _of_passes(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The maps from r and from e to the mean displacement, and the displacement's covariance over the orders.
 
-    The covariance is averaged over (r, e), whose second moments E (r, e) (r, e)' are `known`. The mean and second
-    moments of y = (a, r, e), a the displacement, after a set of samples follow from those after the set without its
-    last sample, which may be any sample of the set.
+    The covariance is averaged over (r, e), whose second moments E (r, e) (r, e)' are `known`. Let y = (a, r, e), where
+    a is the displacement. The mean and second moments of y after a set of samples follow from those after the set
+    without its last sample, which may be any sample of the set.
     """
     size, unit, length = len(own), np.eye(3 * len(own)), 0.0
     mean = unit[:, size:]
@@ -146,7 +156,7 @@ def _constants(case: DrawnMemory) -> dict:
 
 
 def _of_state(case: DrawnMemory, method: str, rounds: int) -> Estimate:
-    """E z z' over every choice of these rounds, (2n, 2n); there is no noise that FedDyn's server would sum up."""
+    """E z z' over every choice of these rounds, (2n, 2n). There is no noise that FedDyn's server would sum up."""
     size = 2 * case.problem.n
     return case.moments(method, rounds)[:size, :size]
 

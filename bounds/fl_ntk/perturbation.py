@@ -1,4 +1,4 @@
-"""Appendix A, Eq (11), Lemma B.11: tails, and how far weights within R can change the Gram matrix."""
+"""Statements on tails, and on how far weights within R can change the Gram matrix: Appendix A, Eq (11), Lemma B.11."""
 
 from fractions import Fraction
 
@@ -36,7 +36,7 @@ def _constants(case):
 
 def _measure(case):
     if isinstance(case, GaussianTail):
-        return case.probability()  # the pattern can change exactly if -R <= w.x < R
+        return case.probability()  # the activation can change if and only if -R <= w.x < R
     assert isinstance(case, InitialNetwork)
     _, share = case.most_crowded
     return Estimate(share, 1e-12, "count")

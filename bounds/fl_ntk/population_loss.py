@@ -1,4 +1,4 @@
-"""Theorems C.11 and 4.3: the population loss of the trained network."""
+"""Statements on the population loss of the trained network: Theorems C.11 and 4.3."""
 
 from __future__ import annotations
 
@@ -43,11 +43,14 @@ from ntkfl.estimate import Estimate
 quadratic, index = sp.symbols("Q i", positive=True)
 MAIN = sp.sqrt(2 * quadratic / n)
 
-PREMISE = {m: n**16 / lam**2}  # sigma^-2 n^14 at sigma = lambda/n, without powers of logarithms
+PREMISE = {m: n**16 / lam**2}  # this is sigma^-2 n^14 at sigma = lambda/n, without powers of logarithms
 
 
 def constants(case: TrainedOnSample) -> dict:
-    """n, delta, lambda_min(H_inf), Q = y^T H_inf^-1 y, and the index i of the smallest ball around the network."""
+    """The values of n, delta, lambda_min(H_inf), Q = y^T H_inf^-1 y, and i.
+
+    i is the index of the smallest of the proof's balls around the network.
+    """
     complexity = case.complexity
     return {
         n: case.problem.n,
@@ -67,7 +70,7 @@ BOUNDED_LABELS = Hypothesis(
 
 
 def constant_loss() -> TrainedOnSample:
-    """A linear target, learnt well, and the constant loss 1."""
+    """A linear target, which is learnt well, and the constant loss 1."""
     return TrainedOnSample(SphereDistribution(), 120, Loss(slope=0.0, floor=1.0), seed=0, delta=0.5, in_balls=True)
 
 
@@ -91,16 +94,16 @@ class SampleLadder(Case):
 
     @property
     def sizes(self) -> np.ndarray:
-        """The n of every sample, which the user's data may limit."""
+        """The n of every sample. The user's data may have fewer samples than asked for."""
         return np.array([sample.problem.n for sample in self.samples], float)
 
     @property
     def n_runs(self) -> int:
-        """Number of trained networks."""
+        """The number of trained networks."""
         return len(self.steps)
 
     def fresh(self) -> SampleLadder:
-        """The same ladder with other samples, for a second opinion."""
+        """The same ladder with other samples, on which a failure is checked again."""
         return self.redrawn(self.seed + 10_000)
 
     def redrawn(self, seed: int) -> SampleLadder:
@@ -206,9 +209,10 @@ STATEMENTS = (
         ),
         necessity={
             "zero-at-label": constant_loss,
-            # A loss that counts an output as wrong unless it is right to a millionth.
+            # The loss counts an output as wrong unless it is right to a millionth.
             "1-Lipschitz": lambda: TrainedOnSample(SphereDistribution(), 200, Loss(slope=1e6), seed=0, delta=0.5),
-            # Random signs at points of length 1000: y^T H^-1 y is a millionth of its value on the unit sphere.
+            # Labels are random signs at points of length 1000, so that y^T H^-1 y is a millionth of its value on the
+            # unit sphere.
             "unit-rows": lambda: TrainedOnSample(
                 SphereDistribution(signal=0.0, noise=1.0, length=1000.0), 300, Loss(), seed=0, delta=0.5
             ),

@@ -19,9 +19,9 @@ TINY = 1e-300  # a margin must be at least this number to count as positive
 
 STATED_OUTPUT = sp.sqrt(2 * sp.log(2 * m * n / delta)) * sp.log(8 * n / delta)  # the printed bound on an output
 
-# The widths, steps and numbers of rounds of the theorems on convergence.
+# The widths, step sizes and numbers of rounds of the theorems on convergence.
 PAPER_STEP = lam / (1000 * kappa * n**2 * K)  # the proof's limit for eta_l and for eta_g eta_l
-STATED_WIDTH = n**4 * sp.log(n / delta) / lam**4  # the O-constant taken as 1
+STATED_WIDTH = n**4 * sp.log(n / delta) / lam**4  # with the O-constant taken as 1
 PROVED_WIDTH = sp.Integer(64_000_000) * n**3 * r0**2 / lam**4
 PACE = N / (lam * eta_local * eta_global * K)  # 1 / (rho lambda), a number of rounds
 
@@ -53,7 +53,10 @@ FAILURE_PROBABILITY = Hypothesis(
 
 
 def at_most(samples: int) -> Hypothesis:
-    """A limit of this tool, not of the theorem: larger matrices of balls take too long."""
+    """The hypothesis n <= `samples`.
+
+    It is a limit of this tool, not of the theorem: larger matrices of balls take too long.
+    """
     return Hypothesis(
         "fits-in-balls",
         f"n <= {samples}, so that ball arithmetic is affordable",
@@ -76,7 +79,7 @@ POSITIVE_SPECTRUM = Hypothesis(
 
 @cache
 def growth_limit() -> Estimate:
-    """x* = 1.2564..., the positive root of e^x - 1 = 2x: -1/2 - W_{-1}(-e^{-1/2}/2)."""
+    """x* = 1.2564..., the positive root of e^x - 1 = 2x, which is -1/2 - W_{-1}(-e^{-1/2}/2)."""
     with precision():
         half = arb(1) / 2
         return enclosure(-half - (-(-half).exp() * half).lambertw(-1))
@@ -110,7 +113,7 @@ SMALL_FOR_K = Hypothesis(
 
 
 def contracted(case: FederatedRun, smallest: Estimate) -> Estimate:
-    """(1 - rho lambda/2)^t r_0^2 - r(t)^2 for t >= 1 and this lambda, in balls."""
+    """(1 - rho lambda/2)^t r_0^2 - r(t)^2 for t >= 1 and this lambda, in ball arithmetic."""
     r = case.observed("residual_norm")
     values = {rho: case.rho, lam: smallest, r0: r[0], t: case.rounds[1:], r_t: r[1:]}
     return evaluate((1 - rho * lam / 2) ** t * r0**2 - r_t**2, values)
@@ -164,10 +167,11 @@ SERVER_AT_MOST_1 = Hypothesis(
 
 @lru_cache(maxsize=4)
 def block_bounds(case: FederatedRun) -> tuple[float, float, float, float]:
-    """E, lambda_min(H(0)) - E, min_c lambda_min(H_cc(0)) - E and max_c |H_cc(0)| + E, with rounding counted to E.
+    """E, lambda_min(H(0)) - E, min_c lambda_min(H_cc(0)) - E, and max_c |H_cc(0)| + E. E includes rounding errors.
 
-    As long as no weight is further from its start than the run's largest movement, every Gram matrix of patterns
-    differs from H(0) by at most E in the spectral norm (the argument of `certificate.py`, with D and U counted).
+    As long as no weight is further from its start than the run's largest movement, every Gram matrix of activation
+    patterns differs from H(0) by at most E in the spectral norm. The argument is that of `certificate.py`, with D and U
+    counted.
     """
     x, hidden = case.problem.x, case.weights.hidden
     farthest = 0.0
@@ -185,7 +189,7 @@ def block_bounds(case: FederatedRun) -> tuple[float, float, float, float]:
 
 
 def _block_range(case: FederatedRun) -> tuple[float, float]:
-    """The smallest and the largest eigenvalue of all clients' blocks of H(0), in floats."""
+    """The smallest and the largest eigenvalue of all clients' blocks of H(0), in float64."""
     h = case.initial_gram.value
     blocks = [np.linalg.eigvalsh(h[np.ix_(c, c)]) for c in case.problem.members]
     return float(min(b[0] for b in blocks)), float(max(b[-1] for b in blocks))

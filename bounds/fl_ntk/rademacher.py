@@ -1,4 +1,7 @@
-"""Theorem C.4 and Lemma C.5: the Rademacher complexity bounds the gap of losses; its size for networks near a start."""
+"""Statements on the Rademacher complexity (Theorem C.4 and Lemma C.5).
+
+It bounds the gap between population and sample loss. The lemma bounds it for networks near their initial weights.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ from ntkfl import Estimate, Problem, Weights, gram
 from ntkfl.initialisation import draw, draw as gaussian
 
 EPS = np.finfo(float).eps
-ENUMERATED = 12  # most samples for which all 2^n signs are enumerated
-DRAWS = 2000  # random draws of signs for larger samples
+ENUMERATED = 12  # largest number of samples for which all 2^n signs are enumerated
+DRAWS = 2000  # number of random draws of signs for larger samples
 RISK = 1e-6  # probability that the stated error of a mean over draws is too small
 
 
 @dataclass(frozen=True)
 class FiniteClass(Case):
-    """`functions` classifiers of a population with labels +-1, and `n` i.i.d. samples of it.
+    """`functions` classifiers of a population with labels +-1, and n i.i.d. samples of the population.
 
     Every classifier outputs the label, except on round(mistakes * population) points of its own (at least one), where
     it outputs the opposite sign. S is drawn with replacement, so that the samples are independent.
@@ -62,14 +65,16 @@ class FiniteClass(Case):
 
     @property
     def largest_gap(self) -> Estimate:
-        """max_f L_D(f) - L_S(f), the expectation taken over the whole population."""
+        """max_f L_D(f) - L_S(f), where the expectation L_D is taken over the whole population."""
         losses = self.loss(self.outputs, self.labels)
         gaps = losses.mean(axis=1) - losses[:, self.sample].mean(axis=1)
         return Estimate(gaps.max(), (self.population + self.n + 8) * EPS * self.loss.cap, "rounding bound")
 
     @cached_property
     def rademacher(self) -> Estimate:
-        """R_S = E max_f sum_i e_i f(x_i) / n over random signs e: all signs for few samples, else drawn ones.
+        """R_S = E max_f sum_i e_i f(x_i) / n over random signs e.
+
+        For few samples all signs are used, otherwise drawn signs.
 
         Changing e_i changes the maximum by at most 2 max_f |f(x_i)| / n. So the mean over the draws has sub-Gaussian
         tails with variance proxy sum_i max_f f(x_i)^2 / n^2 / draws (McDiarmid).
@@ -77,7 +82,7 @@ class FiniteClass(Case):
         values = self.outputs[:, self.sample]
         rounding = 4 * (self.n + 4) * EPS * float(np.abs(values).max())
         if self.functions == 1:
-            return Estimate.exact(0.0)  # no maximum to take, and E e_i = 0
+            return Estimate.exact(0.0)  # with one function there is no maximum, and E e_i = 0
         if self.n <= ENUMERATED:
             signs = 2.0 * ((np.arange(2**self.n) >> np.arange(self.n)[:, None]) & 1) - 1
             return Estimate((values @ signs).max(axis=0).mean() / self.n, rounding, "all signs, rounding bound")
@@ -96,11 +101,12 @@ class FiniteClass(Case):
 
 
 def _drawn(functions: int, sizes: tuple[int, int], mistakes: tuple[float, float], seed: int) -> FiniteClass:
-    """The class and the sample of one seed; the loss has any Lipschitz constant and any range."""
+    """The class and the sample of one seed. The loss has any Lipschitz constant and any range."""
     rng = np.random.default_rng([seed, functions])
     n, share = (np.exp(rng.uniform(*np.log(bounds))) for bounds in (sizes, mistakes))
     slope, cap = np.exp(rng.uniform(np.log(0.25), np.log(4), size=2))
-    loss = Loss(float(slope), float(min(cap, 2 * slope)))  # a cap above the cost of one mistake would never be reached
+    # no loss exceeds the cost of one mistake, so that a higher cap would have no effect
+    loss = Loss(float(slope), float(min(cap, 2 * slope)))
     return FiniteClass(functions, 2000 if functions == 1 else 500, float(share), int(n), loss, seed)
 
 
@@ -119,7 +125,8 @@ def _any_class(*_: Any) -> SearchStrategy[FiniteClass]:
     )
 
 
-# One function with rare mistakes, so that R_S = 0; large classes; small classes with every sign enumerated.
+# The families: one function with rare mistakes, so that R_S = 0; large classes; and small classes, for which all signs
+# are enumerated.
 FINITE_CLASSES = (
     Family("one function, rare mistakes", _drawn, _any_class, (1, (10, 100), (0.0005, 0.002)), trials=300),
     Family("64 functions, n = 80..200", _drawn, _any_class, (64, (80, 200), (0.3, 0.5)), trials=60),
@@ -131,12 +138,12 @@ complexity, c = sp.symbols("R_S c", positive=True)
 REMAINDER = 3 * c * sp.sqrt(sp.log(2 / delta) / (2 * n))
 
 
-MOST_SAMPLES = 10  # all 2^n signs are enumerated
+MOST_SAMPLES = 10  # it is small since all 2^n signs are enumerated
 
 
 @dataclass(frozen=True, eq=False)
 class WeightBall(Case):
-    """F = {f(U, ., a): |u_r - u_r(0)| <= R for every r, |U - U(0)|_F <= B}, on the samples of a problem.
+    """The class F = {f(U, ., a): |u_r - u_r(0)| <= R for every r, |U - U(0)|_F <= B}, on the samples of a problem.
 
     Raises:
         ValueError: more than MOST_SAMPLES samples.
@@ -162,12 +169,12 @@ class WeightBall(Case):
 
     @cached_property
     def rademacher(self) -> Estimate:
-        """R_S(F), enclosed between the mean over all signs e of one member's value and a bound on every member.
+        """R_S(F), enclosed between a value for one member of the class and a bound for all members.
 
-        Let Z_r(e) = a_r/sqrt(m) sum_i e_i 1{w_r.x_i >= 0} x_i. The initial features give <U - U(0), Z(e)>, at most B
-        |Z(e)|_F. A neuron whose pattern on x_i can change, |w_r.x_i| <= R |x_i|, adds at most R |x_i| / sqrt(m). The
-        member is U(0) moved along Z(e), with every row of the move cut to length R. In both bounds f(U(0), .) has mean
-        0 over the signs.
+        Both are means over all signs e. Let Z_r(e) = a_r/sqrt(m) sum_i e_i 1{w_r.x_i >= 0} x_i. The initial features
+        contribute <U - U(0), Z(e)>, which is at most B |Z(e)|_F. A neuron whose activation on x_i can change, |w_r.x_i|
+        <= R |x_i|, adds at most R |x_i| / sqrt(m). The member is U(0) moved along Z(e), with every row of the move cut
+        to length R. In both bounds f(U(0), .) has mean 0 over the signs.
         """
         x, (hidden, a), m, n = self.problem.x, self.weights, self.width, self.problem.n
         signs = 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1) - 1
@@ -185,11 +192,11 @@ class WeightBall(Case):
             reached[index] = (a @ change) @ sign / np.sqrt(m)
         size = np.linalg.norm(x, axis=1)
         near = (np.abs(z) <= self.radius * size * (1 + 1e-12) + 1e-13).sum(axis=0) @ size
-        # A pattern that rounding decides changes a feature by |x_i| / sqrt(m); the sums below have m n terms.
+        # An activation that rounding decides changes a feature by |x_i| / sqrt(m). The sums below have m n terms.
         doubt = self.budget * float(gram.doubtful(x, hidden) @ size) / np.sqrt(m)
         above = self.budget * norms.mean() + self.radius / np.sqrt(m) * near + doubt
         rounding = 4 * (m + n + 8) * EPS * (np.abs(z).sum() / np.sqrt(m) + self.budget * size.sum())
-        below = max(0.0, reached.mean() - rounding)  # U(0) is a member
+        below = max(0.0, reached.mean() - rounding)  # 0 is a lower bound, since U(0) is a member
         return Estimate.between(below / n, (above + rounding) / n, "a member found, and a bound on all")
 
     def redrawn(self, seed: int) -> WeightBall:
@@ -200,9 +207,9 @@ class WeightBall(Case):
 
 
 def _ball(reaches: tuple[float, float], seed: int) -> WeightBall:
-    """3 to 5 points on the sphere, width 2048 or 4096; R sqrt(m)/sigma log-uniform in `reaches`.
+    """3 to 5 points on the sphere and the width 2048 or 4096, with R sqrt(m)/sigma log-uniform in `reaches`.
 
-    B is .5 to 1 times R sqrt(m). R and B do not depend on the weights: they are drawn from another random stream.
+    B is .5 to 1 times R sqrt(m). R and B do not depend on the weights, since they are drawn from another random stream.
     """
     rng = np.random.default_rng([seed, 6])
     n, d, width = int(rng.integers(3, 6)), 4, int(rng.choice([2048, 4096]))
@@ -227,7 +234,8 @@ def _any_ball(draw: DrawFn, *_: Any) -> WeightBall:
     )
 
 
-# R so small that the term in B dominates the bound, and R up to where the term in R^2 does.
+# In the first family R is so small that the term in B dominates the bound. In the second R goes up to where the term in
+# R^2 dominates.
 WEIGHT_BALLS = (
     Family("networks near initialisation, R sqrt(m) up to sigma/10", _ball, _any_ball, ((0.001, 0.1),), trials=60),
     Family("networks near initialisation, R sqrt(m) up to 10 sigma", _ball, _any_ball, ((0.1, 10.0),), trials=40),
@@ -251,7 +259,7 @@ def _constants_c_5(case: WeightBall) -> dict:
 
 
 def _long_rows() -> WeightBall:
-    """Two points of length 100: every output moves a hundred times as far."""
+    """Two points of length 100, for which every output moves a hundred times as far."""
     problem = Problem(100 * np.eye(2), np.zeros(2), name="two points of length 100")
     return WeightBall(problem, draw(256, 2, 0), 1.0, radius=1e-4, budget=5e-4)
 

@@ -1,4 +1,7 @@
-"""Random rounds: second moments of the residual with drawn clients and batches, stability, and shuffled passes."""
+"""Statements on random rounds: second moments of the residual, stability, and shuffled passes over the samples.
+
+Clients and batches are drawn.
+"""
 
 from itertools import combinations
 
@@ -13,7 +16,7 @@ from bounds.symbols import N, eta_global, eta_local, n
 from ntkfl.estimate import Estimate
 
 s = sp.Symbol("s", positive=True)
-# for each client the matrix with 1 on the diagonal at the client's samples, 0 elsewhere
+# for each client the diagonal matrix with 1 at the client's samples and 0 elsewhere
 OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(SIZES)))
 C = sp.MatrixSymbol("C", n, n)
 diagonal = sp.MatrixSymbol("C_d", n, n)
@@ -23,12 +26,12 @@ SERVER = eta_global / N
 
 
 def _own(matrix: sp.MatrixExpr) -> sp.MatrixExpr:
-    """The clients' own blocks."""
+    """The clients' own blocks of a matrix."""
     return sp.MatAdd(*(e * matrix * e for e in OWN))
 
 
 def _moments() -> tuple[sp.MatrixExpr, sp.MatrixExpr]:
-    """E r r' after a round, for each of the two measurements."""
+    """E r r' after a round, once for each of the two measurements."""
     batches = sp.MatAdd(
         *(
             eta_local**2 * ((gamma - 1) * e * C * e + delta * e * diagonal * e)
@@ -62,8 +65,8 @@ def _measure_moments(case: RandomRound) -> tuple[Estimate, Estimate]:
     return case.moments(2), case.rounded(regime.covariance(2) + np.outer(mean, mean))
 
 
-ASIDE = 1e-3  # relative distance from the limit, below and above it, at which the rate is checked
-LIBRARY = 1e-8  # relative error of the library's result by Arnoldi's method
+ASIDE = 1e-3  # the rate is checked at this relative distance from the limit, below and above it
+LIBRARY = 1e-8  # the relative error of the library's result by Arnoldi's method
 
 rho = sp.Symbol("rho_2", positive=True)
 RADIUS = "max_i |lambda_i(E M otimes M)|"
@@ -91,12 +94,12 @@ two, three = sp.symbols("q_2 q_3", positive=True)
 Z, B, triples, step = (sp.MatrixSymbol(name, n, n) for name in ("Z", "B", "B_2", "S"))
 r = sp.MatrixSymbol("r_1", n, 1)
 
-# P of a client with up to three samples
+# the matrix P of a client with up to three samples
 MEAN = step - two * step * B * step + three * step * (B * step * B - triples) * step
 
 
 def _shuffled_moments() -> tuple[sp.MatrixExpr, ...]:
-    """E r and E r r' after a round, each for both measurements."""
+    """E r and E r r' after a round, each twice, once for each of the two measurements."""
     moved = H * MEAN
     pairs = N * (s - 1) / (s * (N - 1)) * (moved * C * moved.T)
     drawn = pairs + H * Z * H
@@ -105,7 +108,7 @@ def _shuffled_moments() -> tuple[sp.MatrixExpr, ...]:
 
 
 def _of_pass(own: np.ndarray, step: float, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """E R and E R C R' of a client's pass, by recursion over the sets of samples that came before."""
+    """E R and E R C R' for a client's pass, by recursion over the sets of samples that came before."""
     size, unit = len(own), np.eye(len(own))
     known: dict[frozenset[int], tuple[np.ndarray, np.ndarray]]
     known = {frozenset(): (np.zeros_like(own), np.zeros_like(own))}

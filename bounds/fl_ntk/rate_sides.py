@@ -1,4 +1,4 @@
-"""The two numbers between which, as the library proves, the rate of random rounds with memories lies."""
+"""A statement on the rate of random rounds with memories: it lies between two numbers, as the library proves."""
 
 import numpy as np
 import sympy as sp
@@ -10,12 +10,15 @@ from bounds.fl_ntk.cases.drawn_memory import OPTIONS, DrawnMemory, drawn_memory
 from bounds.mutants import reversed_comparison, scaled
 from ntkfl.estimate import Estimate
 
-# states of 14 numbers: for smaller states all eigenvalues are computed, and no sides are looked for
+# A state then has 14 numbers. For smaller states the library computes all eigenvalues, and no two such numbers.
 SIZES = (3, 2, 2)
 
 
 def _drawn(seed: int) -> DrawnMemory:
-    """One to three clients; in turn up to four local steps on all samples, or one pass over them; any pull and step."""
+    """One to three clients, in turn with up to four local steps on all samples or with one pass over them.
+
+    alpha and the step sizes are random.
+    """
     rng = np.random.default_rng([seed, 12])
     shuffled = seed % 2 > 0
     steps, reach = (1, 0.8) if shuffled else (int(rng.integers(1, 5)), 1.8)
@@ -24,7 +27,7 @@ def _drawn(seed: int) -> DrawnMemory:
 
 
 def _any() -> SearchStrategy[DrawnMemory]:
-    """Rounds like those of `_drawn`, with one step or pass, and any steps up to the limit of a single sample."""
+    """Rounds like those of `_drawn`, with one step or one pass, and any step size up to a single sample's limit."""
     one, numbers = st.just(1), (st.floats(0.01, 0.9), st.floats(0.05, 4), st.floats(0.05, 4), st.just(0.0))
     drawn = st.integers(0, 2**16), st.integers(1, 3), one, *numbers, one, st.booleans()
     return st.builds(drawn_memory, *drawn, sizes=st.just(SIZES))
@@ -34,7 +37,7 @@ REMEMBERED = (Family("sphere, n=7, N=3, clients that remember are drawn or pass"
 
 
 def _measure(case: DrawnMemory) -> tuple[Estimate, ...]:
-    """For each method the lower side over the rate, and the rate over the upper side."""
+    """For each method the lower number divided by the rate, and the rate divided by the upper number."""
     measured = []
     for method in OPTIONS:
         rate, (low, high) = case.radius(method).sqrt(), case.library(method).mean_square.rate_bounds

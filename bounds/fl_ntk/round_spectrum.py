@@ -1,4 +1,7 @@
-"""X.1 to X.3c: a round in the kernel regime is a linear map of the residual; its spectrum, stability, rate, limits."""
+"""Statements X.1 to X.3c on a round in the kernel regime: it is a linear map of the residual.
+
+They are on the map's spectrum, its stability, its rate, and the limits of step sizes.
+"""
 
 from dataclasses import replace
 
@@ -25,14 +28,14 @@ from ntkfl import Estimate, Problem, Setup, gram
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.limit.infinite_width import KernelRegime
 
-r = sp.MatrixSymbol("r", n, T)  # y(t) - y, one column a round
+r = sp.MatrixSymbol("r", n, T)  # y(t) - y, with one column for each round
 
 
 def _measure_x_1(case: FederatedRun) -> tuple[Estimate, Estimate]:
-    """y(t+1) - y of the network, and of the kernel regime one round after y(t): (n, T), or (n,) where T is 1.
+    """y(t+1) - y of the network, and of the kernel regime one round after y(t). Both are (n, T), or (n,) if T is 1.
 
-    The regime trains one round from every y(t), as one output each of a single problem. So the errors of the rounds do
-    not add up.
+    The regime trains one round from every y(t). These rounds are separate outputs of a single problem, so that their
+    errors do not add up.
     """
     known, columns = residuals(case), case.setup.rounds
     problem = replace(case.problem, y=np.repeat(case.problem.y[:, None], columns, axis=1), x_test=None, y_test=None)
@@ -40,7 +43,7 @@ def _measure_x_1(case: FederatedRun) -> tuple[Estimate, Estimate]:
     def after(regime: KernelRegime, _: slice, start: np.ndarray) -> np.ndarray:
         return regime.outputs(1, start) - regime.problem.y
 
-    # Outputs are rounded before y is subtracted: beside a y of 1 a small residual loses its last digits.
+    # Outputs are rounded before y is subtracted. So a residual that is much smaller than y loses its last digits.
     terms = float(np.abs(problem.y).max() + 2 * np.abs(known.value).max())
     regime = MeasuredRegime(problem, case.setup, case.initial_gram.value)
     curve = regime.of(after, samples=(0,), size=terms, start=case.trajectory.outputs[:-1].T)
@@ -92,14 +95,15 @@ def _measure_x_3b(case: KernelCase) -> tuple[Estimate, Estimate]:
 
 
 def _square(r: arb_mat, inverse: arb_mat) -> arb:
-    """r^T H^-1 r."""
+    """r^T H^-1 r, in ball arithmetic."""
     return (r.transpose() * inverse * r)[0, 0]
 
 
 def _overshooting() -> KernelCase:
-    """Three local steps with eta_l q near 2, beyond the condition.
+    """Three local steps with eta_l q near 2, for which the condition does not hold.
 
-    f_K(q) is larger at the largest eigenvalue q than at the other, and the bound takes f_K at the largest as the least.
+    f_K(q) is larger at the largest eigenvalue q than at the other, while the bound takes f_K at the largest as the
+    least.
     """
     problem = Problem(np.array([[1.0, 0.0], [np.cos(1.3), np.sin(1.3)]]), np.array([1.0, 0.5]), name="two points")
     return KernelCase(problem, Setup(eta_local=3.4, local_steps=3))
@@ -182,9 +186,9 @@ STATEMENTS = (
         families=lambda options: kernel_families(options, reach=1.99),
         mutants=(power(N, sp.Rational(1, 2)), power(q, sp.Rational(1, 2)), index_shifted(K, -1)),
         necessity={
-            # Two local steps at eta_l q = 2.5: every client overshoots twice and ends farther from its labels.
+            # With two local steps at eta_l q = 2.5, every client overshoots twice and ends farther from its labels.
             "locally-stable": lambda: orthogonal_points(Setup(eta_local=5.0, local_steps=2)),
-            # One client whose step is stable alone (eta_l q = 1.9), and a server step of 1.5.
+            # One client's step is stable by itself (eta_l q = 1.9), but the server step is 1.5.
             "eta_g-at-most-1": lambda: orthogonal_points(Setup(eta_local=3.8, eta_global=1.5, local_steps=1)),
         },
         uses=("fl-ntk/X.2",),
@@ -214,7 +218,7 @@ STATEMENTS = (
         ),
         necessity={
             "no-local-overshoot": _overshooting,
-            # Clients that nearly fit their labels, and a server that goes almost twice as far: it lands beyond the
+            # Clients nearly fit their labels, and the server goes almost twice as far, so that it lands beyond the
             # labels.
             "eta_g-at-most-1": lambda: orthogonal_points(Setup(eta_local=1.9, eta_global=1.9, local_steps=1)),
         },

@@ -1,4 +1,4 @@
-"""Claims B.4 to B.7 and Lemma 6.2: the terms C_1 to C_4 of a round, one by one."""
+"""Statements on the terms C_1 to C_4 of a round, one by one: Claims B.4 to B.7 and Lemma 6.2."""
 
 from functools import lru_cache
 from typing import Any
@@ -51,7 +51,7 @@ FAILURE = n * sp.exp(-m * R)
 
 
 def snapshot_constants(case: FederatedRun) -> dict:
-    """n, m, N, K, the steps, R and |y - y(t)| at the snapshot round t."""
+    """The values of n, m, N, K, the step sizes, R, and |y - y(t)| at the middle round t."""
     return run_values(case, n, m, N, K, eta_local, eta_global) | {
         R: snapshot(case).radius,
         r_t: case.observed("residual_norm")[case.snapshot_round],
@@ -59,20 +59,20 @@ def snapshot_constants(case: FederatedRun) -> dict:
 
 
 def progress(inside: Snapshot, grams: Estimate) -> Estimate:
-    """2 (eta_g eta_l/N) sum_k (y - y(t))^T H_k (y - y^{(k)}(t)), for matrices H_k side by side."""
+    """2 (eta_g eta_l/N) sum_k (y - y(t))^T H_k (y - y^{(k)}(t)), for matrices H_k that stand side by side."""
     setup = inside.run.setup
     form = residual(inside) @ (grams @ inside.stacked_residual)
     return times(2 * setup.eta_global * setup.eta_local / inside.run.problem.n_clients, form)
 
 
 def largest_norm(blocks: Estimate, steps: int) -> Estimate:
-    """max_k |H_k|_F of matrices side by side."""
+    """max_k |H_k|_F for matrices H_k that stand side by side."""
     columns = np.split(np.arange(blocks.value.shape[1]), steps)
     return Estimate.stacked(blocks[:, own].norm() for own in columns).max()
 
 
 def residual(inside: Snapshot) -> Estimate:
-    """y - y(t), (n,): the residual of every client's first local step."""
+    """y - y(t), (n,), which is the residual of every client's first local step."""
     return inside.stacked_residual[: inside.run.problem.n]
 
 
@@ -89,12 +89,12 @@ LIKELY = Hypothesis(
 
 
 def one_point(length: float = 1.0, sigma: float = 1.0) -> FederatedRun:
-    """One sample, ten small rounds: a long row makes H large, a small sigma puts all neurons near the kink."""
+    """One sample and ten small rounds. A long row makes H large, and a small sigma puts all neurons near the kink."""
     problem = Problem(length * np.eye(2)[:1], np.ones(1), name="one point")
     return federated_run(problem, Setup(width=4096, sigma=sigma, eta_local=0.01, local_steps=1, rounds=10))
 
 
-NEAR_KINKS: dict[str, Any] = {  # common parts of claims on neurons near their kinks
+NEAR_KINKS: dict[str, Any] = {  # the common parts of claims on neurons near their kinks
     "kind": Kind.PROBABILITY,
     "hypotheses": (UNIT_ROWS, UNIT_SIGMA, LIKELY),
     "constants": snapshot_constants,
@@ -105,11 +105,14 @@ NEAR_KINKS: dict[str, Any] = {  # common parts of claims on neurons near their k
 
 
 def _one_point(seed: int) -> FederatedRun:
-    """One point on which all neurons are active, residuals from .5 to 2: H = 1, and the claim is nearly an equality."""
+    """One point on which all neurons are active, with residuals from .5 to 2.
+
+    H = 1, and the claim is nearly an equality.
+    """
     return aligned_run(residual=2.0 ** (seed % 5 / 2 - 1), local_steps=1 + seed % 2)
 
 
-# The search draws one point with any step, width and residual.
+# The counterexample search draws one point with any step size, width and residual.
 ANY_ONE_POINT = st.builds(
     lambda local_steps, **changes: aligned_run(rounds=2, local_steps=local_steps, **changes),
     st.integers(1, 4),
@@ -122,7 +125,7 @@ ONE_POINT = Family("one point", _one_point, ANY_ONE_POINT, trials=10)
 
 @lru_cache(maxsize=2)  # three forms use the same case, one after the other
 def _reach(case: FederatedRun) -> float:
-    """R: the largest movement from u(0), of global weights up to round t+1 and of local weights in round t."""
+    """R, the largest movement from u(0), of global weights up to round t+1 and of local weights in round t."""
     inside = snapshot(case)
     moved = np.linalg.norm(inside.local[0] - case.weights.hidden, axis=-1).max()
     return max(inside.radius, float(moved) * (1 + 1e-9))
@@ -185,7 +188,7 @@ LARGE_TOP = Hypothesis(
 
 @lru_cache(maxsize=2)  # two forms use the same case, one after the other
 def _measure_l6_2(case: FederatedRun) -> tuple[Estimate, ...]:
-    """C_1, ..., C_4 at the middle round, with Q_i for R = lambda/(1000 n)."""
+    """C_1, ..., C_4 at the middle round, with the sets Q_i for R = lambda/(1000 n)."""
     inside = snapshot(case)
     unsafe = ~gram.safe_neurons(case.problem.x, case.weights.hidden, radius(case))
     c_1, c_2 = -progress(inside, inside.grams()), progress(inside, inside.grams(unsafe))

@@ -1,4 +1,4 @@
-"""Sources of statements other than the paper, each used by several statements."""
+"""Sources of statements other than the paper. Each source is used by several statements."""
 
 from bounds import BEYOND, Provenance, Source
 
@@ -12,5 +12,5 @@ EXACT = Source(BEYOND, "docs/proofs/finite_width.md#exact-means-at-the-start")
 
 
 def reported(label: str) -> Source:
-    """A result of Jian and Liu, read in a report and not in their text."""
+    """The source of a result of Jian and Liu, which was read in a report and not in their text."""
     return Source(JIAN_LIU, label, read=Provenance.REPORTED)

@@ -1,4 +1,4 @@
-"""Theorem 4.1: how many rounds bring the training loss to eps."""
+"""The statement of Theorem 4.1 on the number of rounds after which the training loss is at most eps."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from bounds.symbols import K, N, eta_global, eta_local, lam, r0
 from ntkfl import Estimate, Problem, Setup, data, gram, kernel_regime
 from ntkfl.limit.infinite_width import KernelRegime
 
-FIRST_LOSS = 20.0  # L(u(0)) on all ladders except `more_samples`: well above 1
+FIRST_LOSS = 20.0  # L(u(0)) on all ladders except `more_samples`; it is well above 1
 
 
 @dataclass(frozen=True, eq=False)
 class KernelStart:
-    """The kernel regime from y(0) = 0, with the quantities of the claims."""
+    """The kernel regime from y(0) = 0, with the quantities in the claims."""
 
     problem: Problem
     setup: Setup
@@ -61,14 +61,14 @@ class Target:
 
     @cached_property
     def rounds(self) -> Estimate:
-        """First t with L = |y - y(t)|^2 / (2 N) <= eps, with an error of one round from the rounded comparison."""
+        """The first t with L = |y - y(t)|^2 / (2 N) <= eps. Its error is one round, since the comparison is rounded."""
         share = np.sqrt(2 * self.run.problem.n_clients * self.eps) / np.linalg.norm(self.run.problem.y)
         return Estimate(float(self.run.regime.rounds_to(float(share))), 1.0, "rounding bound")
 
 
 @dataclass(frozen=True, eq=False)
 class AccuracyLadder(Case):
-    """Targets along which one parameter of the claim goes to a limit.
+    """Accuracies to be reached, along which one parameter of the claim goes to a limit.
 
     `sizes` grow along the targets. `other`, if given, makes a ladder of the same parameter on other data.
     """
@@ -79,12 +79,12 @@ class AccuracyLadder(Case):
     other: Callable[[], AccuracyLadder] | None = None
 
     def fresh(self) -> AccuracyLadder | None:
-        """The other ladder, on which a violation must be seen again."""
+        """The other ladder, on which a violation is checked again."""
         return None if self.other is None else self.other()
 
     @property
     def n_runs(self) -> int:
-        """Number of targets."""
+        """The number of targets."""
         return len(self.targets)
 
     def each(self, read: Callable[[Target], Estimate | float]) -> Estimate:
@@ -103,13 +103,13 @@ class AccuracyLadder(Case):
 
 
 def scaled_to_start(problem: Problem) -> Problem:
-    """The same data with labels multiplied so that L = |y|^2/(2 N) is 20."""
+    """The same data, with labels multiplied by a number so that L = |y|^2/(2 N) is 20."""
     factor = np.sqrt(2 * problem.n_clients * FIRST_LOSS) / np.linalg.norm(problem.y)
     return replace(problem, y=factor * problem.y, x_test=None, y_test=None)
 
 
 def _start(problem: Problem, steps: int) -> KernelStart:
-    """The run at eta_l = .99 lambda/(kappa K n^2), eta_g = 1."""
+    """The run at eta_l = .99 lambda/(kappa K n^2) and eta_g = 1."""
     h = gram.infinite_estimate(problem.x)
     lowest, highest = float(gram.smallest_eigenvalue(h).lo), float(gram.largest_eigenvalue(h).hi)
     setup = Setup(eta_local=0.99 * lowest**2 / (highest * steps * problem.n**2), local_steps=steps)
@@ -120,7 +120,7 @@ POWERS = 2.0 ** np.arange(6)
 
 
 def more_samples(problem: Problem | None = None, steps: int = 2, first: int = 2) -> AccuracyLadder:
-    """2, 4, ..., 256 orthogonal samples on one client, every label 1: n/N and L(u(0)) grow at eps = 1/100."""
+    """2, 4, ..., 256 orthogonal samples on one client, with every label 1. n/N and L(u(0)) grow at eps = 1/100."""
     counts = first * 2 ** np.arange(8)
     problems = [Problem(np.eye(int(count)), np.ones(count), name=f"{count} orthogonal points") for count in counts]
     targets = tuple(Target(_start(problem, steps), 0.01) for problem in problems)
@@ -129,7 +129,7 @@ def more_samples(problem: Problem | None = None, steps: int = 2, first: int = 2)
 
 
 def towards_zero(problem: Problem, steps: int = 2) -> AccuracyLadder:
-    """eps = e^-s, s = 4, 8, ..., 128, with labels in the slowest direction of the round map."""
+    """eps = e^-s for s = 4, 8, ..., 128, with labels in the slowest direction of the round map."""
     values, vectors = np.linalg.eig(_start(problem, steps).regime.round_map)
     slowest = replace(problem, y=vectors[:, int(np.argmax(values.real))].real, x_test=None, y_test=None)
     start, sizes = _start(scaled_to_start(slowest), steps), 4 * POWERS
@@ -137,7 +137,7 @@ def towards_zero(problem: Problem, steps: int = 2) -> AccuracyLadder:
 
 
 def more_clients(problem: Problem, steps: int = 2) -> AccuracyLadder:
-    """The same samples on N = 1, 2, 4, ... clients, up to one sample each, eps = 1/100."""
+    """The same samples on N = 1, 2, 4, ... clients, with at least one sample each, at eps = 1/100."""
     counts = 2 ** np.arange(int(np.log2(problem.n)) + 1)
     targets = []
     for clients in counts:
@@ -147,7 +147,7 @@ def more_clients(problem: Problem, steps: int = 2) -> AccuracyLadder:
 
 
 def smaller_angles(problem: Problem | None = None, steps: int = 2) -> AccuracyLadder:
-    """Two points with labels of opposite sign at angles from .3 to .03: lambda goes to 0; eps = 1/100."""
+    """Two points with labels of opposite sign at angles from .3 to .03, at eps = 1/100. lambda goes to 0."""
     targets = []
     for angle in np.geomspace(0.3, 0.03, 6):
         x = np.array([[np.cos(angle / 2), sign * np.sin(angle / 2)] for sign in (1, -1)])
@@ -167,7 +167,7 @@ def _ladder(build: Callable[..., AccuracyLadder], options: Options, seed: int) -
 
 
 def any_ladder(*_: Any) -> SearchStrategy[AccuracyLadder]:
-    """Ladders of every kind over spheres of 8 to 12 points, labels of three sorts, 1 to 4 local steps."""
+    """Ladders of every kind on spheres with 8 to 12 points, labels of three sorts, and 1 to 4 local steps."""
 
     def ladder(build, size: int, labels: str, seed: int, steps: int) -> AccuracyLadder:
         return build(data.sphere(size, size, seed=seed, labels=labels), steps)
@@ -179,7 +179,10 @@ def any_ladder(*_: Any) -> SearchStrategy[AccuracyLadder]:
 
 
 def accuracy_families(options: Options) -> tuple[Family, ...]:
-    """Every kind of ladder, on three seeds if it draws data; on the user's data once, if the data allow the kind."""
+    """Every kind of ladder, on three seeds if it draws data.
+
+    On the user's data there is one ladder of each kind that the data allow.
+    """
     chosen = options if options.data else Options()
     counts: tuple[int, ...] = (3, 3, 1, 1)
     if options.data is not None:

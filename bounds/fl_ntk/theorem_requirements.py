@@ -1,4 +1,4 @@
-"""What theorem B.3 requires on given data: a width, a step, and the number of rounds at that step."""
+"""What theorem B.3 requires on given data: a width, a step size, and the number of rounds with that step size."""
 
 from dataclasses import dataclass
 
@@ -10,18 +10,18 @@ from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, m, n,
 from ntkfl import Problem, gram, interruption
 from ntkfl.messages import require_number
 
-SETTLED = 1e-9  # relative change of the width at which the iteration with Lemma B.8 ends
-MOST_TURNS = 1000  # most turns of the iteration; a handful is usual, since b(m) grows only as the root of ln m
+SETTLED = 1e-9  # the iteration with Lemma B.8 ends when the relative change of the width is below this number
+MOST_TURNS = 1000  # largest number of iterations; a few are usual, since b(m) grows only as the root of ln m
 
 
 @dataclass(frozen=True)
 class Requirements:
-    """The width, step and rounds that the proof of theorem B.3 requires, with lambda, mu and kappa of H_inf.
+    """The width, step size and rounds that the proof of theorem B.3 requires, with lambda, mu and kappa of H_inf.
 
-    width: neurons, with r_0 at its mean square |y|^2 + n/2 over the networks; width_by_lemma: with the r_0 that
-        Lemma B.8 proves; width_stated: as the theorem prints it, with an O-constant of 1. local_time: the largest
-        eta_l K. stable_step: 2/mu; a smaller eta_l is stable for every K and partition. rounds: until |y - y(t)|^2
-        is `share` of its start, by Eq (7) at that step and eta_g.
+    width: number of neurons, with r_0 at its mean square |y|^2 + n/2 over the networks. width_by_lemma: the same, with
+    the r_0 that Lemma B.8 proves. width_stated: the width as the theorem prints it, with an O-constant of 1.
+    local_time: the largest eta_l K. stable_step: 2/mu; a smaller eta_l is stable for every K and partition. rounds: the
+    number after which |y - y(t)|^2 is `share` of its start, by Eq (7) at that step size and eta_g.
     """
 
     name: str
@@ -67,7 +67,8 @@ def requirements(problem: Problem, server_step: float = 1.0, share: float = 1e-6
     ratio = float(highest.value / lowest.value)
     given = {n: problem.n, lam: lowest, kappa: ratio, delta: failure, N: problem.n_clients, K: 1.0}
     mean = float(np.sqrt((problem.y**2).sum() + problem.n / 2))
-    limit = _value(PAPER_STEP, given) / max(1.0, server_step)  # for K = 1; both eta_l and eta_g eta_l are limited
+    # for K = 1; the limit is one for eta_l and for eta_g eta_l
+    limit = _value(PAPER_STEP, given) / max(1.0, server_step)
     pace = _value(2 * PACE, given | {eta_local: limit, eta_global: server_step})
     return Requirements(
         name=problem.name,
@@ -90,7 +91,7 @@ def _value(formula, constants: dict) -> float:
 
 
 def _width_by_lemma(problem: Problem, given: dict) -> float:
-    """The least m with m >= 6.4e7 n^3 r_0(m)^2 / lambda^4, r_0(m)^2 = n (Y + b(m))^2 as in Lemma B.8.
+    """The least m with m >= 6.4e7 n^3 r_0(m)^2 / lambda^4, where r_0(m)^2 = n (Y + b(m))^2 as in Lemma B.8.
 
     The iteration contracts, since b(m) grows only as the root of ln m.
     """

@@ -1,4 +1,7 @@
-"""X.8 to X.10: the trained network in the kernel regime, its activations, and its deviation of order m^(-1/2)."""
+"""Statements X.8 to X.10: the trained network in the kernel regime, its activations, and its deviation.
+
+The deviation is of order m^(-1/2).
+"""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -21,7 +24,7 @@ from ntkfl import Estimate, Problem, Setup, gram, kernel_regime
 from ntkfl.finite_width.boundary_layer import PatternChange, drift_correction, gram_correction, pattern_change
 from ntkfl.limit.infinite_width import KernelRegime
 
-p = sp.Symbol("p", positive=True)  # number of test points
+p = sp.Symbol("p", positive=True)  # the number of test points
 h = sp.MatrixSymbol("h", p, n)  # h(x)_j = H(x, x_j)
 f0 = sp.MatrixSymbol("f_0", p, 1)
 
@@ -33,7 +36,10 @@ def _points(case: FederatedRun) -> np.ndarray:
 
 
 def _output(case: FederatedRun, hidden: np.ndarray) -> Estimate:
-    """Outputs of the linearised network with these hidden weights, (p,), under the patterns of the initial weights."""
+    """The outputs of the linearised network with these hidden weights, (p,).
+
+    The activations are those at initialisation.
+    """
     x = _points(case)
     z = (x @ hidden.T) * gram.activations(x, case.weights.hidden)
     m, eps = len(hidden), np.finfo(float).eps
@@ -98,7 +104,7 @@ def _measure_x_9(ladder: WidthLadder) -> tuple[Estimate, ...]:
 
 @lru_cache(maxsize=4)
 def _predicted(problem: Problem, setup: Setup) -> PatternChange:
-    """F(t) and B(t); cached, since a ladder, its first looks and second opinions have one problem and setup."""
+    """F(t) and B(t). They are kept, since a ladder and the ladders for checking it again have one problem and setup."""
     return pattern_change(problem, setup)
 
 
@@ -107,7 +113,7 @@ def _constants_x_9(ladder: WidthLadder) -> dict:
     return {F: predicted.flips[-1], B: predicted.drift[-1]}
 
 
-ROUNDINGS = 256  # roundings of the outputs that may add up in a remainder
+ROUNDINGS = 256  # number of roundings of the outputs that may add up in a remainder
 CHANGED = 0.5
 drift = sp.Symbol("delta_y", real=True)
 
@@ -115,7 +121,7 @@ drift = sp.Symbol("delta_y", real=True)
 def _remainders(ladder: WidthLadder) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """The remainders of y_lin - y_inf and of y_m - y_inf after their first part, (networks, T+1, n) for each width.
 
-    y_lin is the network linearised in its weights; the first part is the effect of H(0) - H_inf to first order.
+    y_lin is the network linearised in its weights. The first part is the effect of H(0) - H_inf to first order.
     """
     problem, setup = ladder.problem, ladder.setup
     rounds, kernel = np.arange(setup.rounds + 1), gram.infinite(problem.x)
@@ -123,7 +129,8 @@ def _remainders(ladder: WidthLadder) -> tuple[list[np.ndarray], list[np.ndarray]
 
     def linearised(run: FederatedRun) -> np.ndarray:
         initial = run.initial_gram.value
-        outputs = kernel_regime(problem, setup, initial).outputs(rounds)  # exactly the linearised network's, by X.1
+        # by X.1 these are exactly the outputs of the linearised network
+        outputs = kernel_regime(problem, setup, initial).outputs(rounds)
         return outputs - limit - gram_correction(problem, setup, initial - kernel)
 
     left = [np.array([linearised(run) for run in row]) for row in ladder.runs]
@@ -133,17 +140,19 @@ def _remainders(ladder: WidthLadder) -> tuple[list[np.ndarray], list[np.ndarray]
 
 @lru_cache(maxsize=4)
 def _drift_path(problem: Problem, setup: Setup, seed: int) -> Estimate:
-    """The drift term times sqrt(m), (T+1, n); cached for a ladder, its first looks and its second opinions."""
+    """The drift term times sqrt(m), (T+1, n). It is kept for a ladder and for the ladders that check it again."""
     return drift_correction(problem, setup, seed=seed)
 
 
 def _watched(ladder: WidthLadder) -> list[int]:
-    """Rounds at which the coefficient is measured: early and in the middle; at the end little residual is left."""
+    """The rounds at which the coefficient is measured, early and in the middle. At the end little residual is left."""
     return [max(ladder.setup.rounds // 6, 1), max(ladder.setup.rounds // 2, 1)]
 
 
 def _slope(ladder: WidthLadder, paths: list[np.ndarray], biased: bool = True) -> Estimate:
-    """The slope of the geometric mean over networks of max_t |.|_2; in the RMS a few large values would dominate.
+    """The slope of the geometric mean over networks of max_t |.|_2.
+
+    In a root mean square a few large values would dominate.
 
     Raises:
         NoSlope: only rounding is left, as for a linearised network after one step.
@@ -155,15 +164,16 @@ def _slope(ladder: WidthLadder, paths: list[np.ndarray], biased: bool = True) ->
 
 
 def _rounding(ladder: WidthLadder) -> float:
-    # the size of the initial outputs, which are part of the labels
+    # a bound on the size of the initial outputs, which are part of the labels
     starts = ladder.setup.sigma * np.linalg.norm(ladder.problem.x)
     return ROUNDINGS * EPS * float(np.linalg.norm(ladder.problem.y) + starts)
 
 
 def _require_changed(ladder: WidthLadder, paths: list[np.ndarray]) -> None:
-    """Raise NoSlope unless, at each sample and round, `paths` exceeds rounding for at least half of a width's networks.
+    """Raise NoSlope unless enough networks differ from their first order by more than rounding.
 
-    If few networks change a pattern, their spread says nothing about other networks.
+    At each sample and round, `paths` must exceed rounding for at least half of the networks of a width. If few networks
+    change an activation pattern, their spread says nothing about other networks.
     """
     for size, path in zip(ladder.sizes, paths, strict=True):
         share = float((np.abs(path) > _rounding(ladder)).mean(axis=0).min())
@@ -182,8 +192,9 @@ def _measure_x_10(ladder: WidthLadder) -> tuple[Estimate, ...]:
     coefficient = leading_coefficient(ladder.sizes, [sample[:, watched] for sample in of_network], -0.5)
     start = float(np.linalg.norm(ladder.problem.y))
     return (
-        # The remainder is of second order in dH; the next term is odd in dH, whose law is nearly symmetric, so that the
-        # bias is of order 1/m, not m^(-1/2).
+        # The remainder is of second order in dH. The next term is odd in dH, whose law is nearly symmetric. So the bias
+        # is
+        # of order 1/m, not m^(-1/2).
         _slope(ladder, left, biased=False),
         _slope(ladder, of_network),
         _slope(ladder, undrifted),

@@ -1,4 +1,4 @@
-"""W: the powers of the width, and the factors before them, with which training approaches the kernel regime."""
+"""Statements W: the powers of the width with which training approaches the kernel regime, and their factors."""
 
 from collections.abc import Callable
 
@@ -54,7 +54,7 @@ def _gram_coefficient(ladder: InitialLadder) -> float:
 
 
 def _limit(name: str, exponent: sp.Rational) -> Callable[[WidthLadder], float]:
-    """The leading coefficient of a statistic, as `RunStatistics` has it."""
+    """A function that returns the leading coefficient of a statistic of `RunStatistics`."""
 
     def coefficient(ladder: WidthLadder) -> float:
         return float(ladder.samples(name)[-1].mean() / ladder.sizes[-1] ** float(exponent))
@@ -73,7 +73,7 @@ def _one(
     coefficient=None,
     left: str = "",
 ) -> WidthRate:
-    """A row of the table: one statistic of a run, one exponent."""
+    """A row of the table, with one statistic of a run and one exponent."""
     quantity = Quantity(title, exponent, statistic(name), biased, coefficient=coefficient, left=left)
     says = f"{ON_RUNS}{title}"
     return width_rate(
@@ -82,7 +82,10 @@ def _one(
 
 
 def _mean_and_spread(label: str, title: str, name: str, note: str, left: str = "") -> WidthRate:
-    """A row for an array whose mean over networks is of order m^(-1/2) and whose fluctuation is of order m^(-3/4)."""
+    """A row of the table for an array.
+
+    Its mean over networks is of order m^(-1/2), and its fluctuation of order m^(-3/4).
+    """
     left = left or title
     mean = f"E ({left})"
     quantities = (
@@ -103,10 +106,12 @@ def _mean_and_spread(label: str, title: str, name: str, note: str, left: str = "
     )
 
 
-ALPHA = 1e-6  # probability that a confidence interval misses; small, so that no false alarm occurs
-# relative tolerances of squares; those of the roots are a tenth and a twentieth
+# probability that a confidence interval does not contain the value; it is small, so that no false alarm occurs
+ALPHA = 1e-6
+# relative tolerances for squares; for their roots they are a tenth and a twentieth
 FIFTH, TENTH = sp.Rational(1, 5), sp.Rational(1, 10)
-NETWORKS = 3  # networks of the largest width that are measured; a second simulation gives their rounding
+# number of networks of the largest width that are measured; a second simulation gives their rounding error
+NETWORKS = 3
 EPS = np.finfo(float).eps
 
 limit_gram = sp.MatrixSymbol("H_inf", n, n)
@@ -144,20 +149,20 @@ def _outputs(ladder: InitialLadder) -> Estimate:
 
 
 def _kernel_constants(ladder: WidthLadder) -> dict:
-    """The values in c_T and in the exact round map at infinite width, with the residual r_0 at the start."""
+    """The values of the symbols in c_T and in the exact round map at infinite width. The first residual is r_0."""
     known = map_constants(ladder, gram.infinite_estimate(ladder.problem.x))
     return known | {start: _rounded_residual(ladder), T: ladder.setup.rounds}
 
 
 def _rounded_residual(ladder: WidthLadder) -> Estimate:
-    """r_0 as a column; the labels y_m(0) + r_0 are rounded, and so is y_m(0)."""
+    """r_0 as a column. Its error allows for the rounding of the labels y_m(0) + r_0 and of y_m(0)."""
     width, r0 = ladder.widths[-1], ladder.problem.y
     sizes = np.abs(r0) + 4 * ladder.setup.sigma * np.linalg.norm(ladder.problem.x, axis=1) * np.sqrt(ladder.problem.d)
     return Estimate(r0[:, None], (np.sqrt(width) * width * EPS * sizes)[:, None], "rounding bound")
 
 
 def _farthest(ladder: WidthLadder) -> Estimate:
-    """max_s |X^T (c_T * s)| over the initial patterns s of each network."""
+    """max_s |X^T (c_T * s)| over the initial activation patterns s of each network."""
     coefficients, x = evaluate(COEFFICIENTS, _kernel_constants(ladder)), ladder.problem.x
     largest = []
     for run in ladder.runs[-1][:NETWORKS]:
@@ -168,7 +173,7 @@ def _farthest(ladder: WidthLadder) -> Estimate:
 
 
 def _observed(ladder: WidthLadder, name: str) -> Estimate:
-    """The movement `name` at the last round, for a few of the widest networks."""
+    """The movement `name` at the last round, for a few networks of the largest width."""
     return Estimate.stacked(run.observed(name)[-1] for run in ladder.runs[-1][:NETWORKS])
 
 
@@ -220,7 +225,7 @@ REACH = 2 * sp.sqrt(sp.Trace(start * start.T) / m) * ones  # 2 |r_0| m^(-1/2) in
 
 
 def _constants(ladder: MethodLadder) -> dict:
-    """The symbols of the maps at infinite width, and the width of the widest networks."""
+    """The values of the symbols of the maps at infinite width, and the largest width."""
     problem, size = ladder.problem, ladder.problem.n
     return (
         map_constants(ladder, gram.infinite_estimate(problem.x))
@@ -239,12 +244,12 @@ def _constants(ladder: MethodLadder) -> dict:
 
 
 def _measure(ladder: MethodLadder) -> tuple[Estimate, ...]:
-    """y_m(T) - y, (networks, n), of the widest networks under each method; then the same with the opposite sign."""
+    """y_m(T) - y, (networks, n), for the widest networks under each method; then the same with opposite sign."""
     parts = [Estimate(-ladder.residuals[name][-1][:, -1], ladder.rounding, "rounding bound") for name in RESIDUAL]
     return (*parts, *(-part for part in parts))
 
 
-# the exponents of runs of Algorithm 1 and of their starts, which the study `width_scaling` measures too
+# These are the exponents of runs of Algorithm 1 and of their starts. The study `width_scaling` measures them too.
 RATES = (
     width_rate(
         "fl-ntk/W-gram",

@@ -1,4 +1,4 @@
-"""Lemma C.7: the movement of the weights, the error term e(t), the movement's norm, and the claim on J(k,t)."""
+"""Statements on Lemma C.7: the movement of the weights and its norm, the error term e(t), the claim on J(k,t)."""
 
 from dataclasses import replace
 
@@ -48,12 +48,12 @@ from bounds.mutants import index_shifted, power, replaced, without
 from bounds.symbols import K, R, delta, eta_local, lam, m, mu, n, r0, rho, sigma, t
 from ntkfl.problem import Setup
 
-DELTA = 1e-9  # small, since the proof's bound on J has delta as a term; the logarithms hardly change
+DELTA = 1e-9  # it is small since delta is a term of the proof's bound on J; the logarithms hardly change
 
 y0, ratio = sp.symbols("|y(0)| x", positive=True)
 LOGS = sp.log(m / delta) * sp.log(n / delta) ** 2
 INITIAL_OUTPUTS = sp.sqrt(n) * sigma * sp.sqrt(2 * sp.log(2 * m * n / delta))  # Eq (19), without its last logarithm
-EXTRA = eta_local * (K - 1) * mu**2 / 2  # the term over rho |r| that Eq (18) lacks with K > 1
+EXTRA = eta_local * (K - 1) * mu**2 / 2  # the term that Eq (18) lacks with K > 1, divided by rho |r|
 
 
 def _error_constants(case: FederatedRun) -> dict:
@@ -83,7 +83,7 @@ def _norm_constants(case: FederatedRun) -> dict:
 
 
 def _overshooting(eta_local: float, eta_global: float) -> FederatedRun:
-    """One point, one local step, one round that lands beyond the label."""
+    """One point, one local step and one round, which ends beyond the label."""
     setup = Setup(64, eta_local=eta_local, eta_global=eta_global, local_steps=1, rounds=1)
     return replace(one_point_run(setup), linearised=True)
 
@@ -92,8 +92,9 @@ def _likely(case: FederatedRun) -> float:
     return case.setup.width * float(farthest(case).lo) / case.setup.sigma / 10 - np.log(case.problem.n) - 1e-9
 
 
-# One point at the printed step, and one point whose label makes the weights move far. In the second the change of
-# patterns exceeds the part of the bound that does not depend on R.
+# One point at the printed step, and one point whose label makes the weights move far. For the second point the change
+# of
+# activation patterns exceeds the part of the bound that does not depend on R.
 CHANGE_DRAWS = with_own(small_step_runs, at_most_half(4096), quick(16384, label=6.4))
 
 
@@ -155,7 +156,7 @@ STATEMENTS = (
             hypotheses=(PRINTED_STEP,),
             left_formula="|y(t) - y + (I - rho H_inf)^t y|",
             measure=lambda case: error_norms(case)[1:],
-            # The printed step on one point, 60 rounds: (1 - rho lambda)^t = .75^t against (1 - rho)^t = .5^t.
+            # At the printed step on one point, over 60 rounds, (1 - rho lambda)^t = .75^t exceeds (1 - rho)^t = .5^t.
             witness=lambda: one_point_run(Setup(512, eta_local=0.5, local_steps=1, rounds=60)),
             reading="(1 - rho)^t is printed four times alike, here and in C.10; C.8 and C.9 have (1 - rho lambda)^t",
             consequence="use 1 - rho lambda in both places; with 1 - rho the error term would vanish far too early",
@@ -279,8 +280,8 @@ STATEMENTS = (
                 PRINTED_STEP,
                 Hypothesis("surely-likely", "n exp(-m R/(10 sigma)) < 1: the claim says something", _likely),
             ),
-            # 4096 neurons, eight rounds at the printed step, eta_l = lambda = 1/2: thirty flip, none moves as far as
-            # .03.
+            # 4096 neurons are trained for eight rounds at the printed step, eta_l = lambda = 1/2. Thirty of them change
+            # their activation, and none moves as far as .03.
             witness=lambda: one_point_run(Setup(4096, eta_local=0.5, local_steps=1, rounds=8, seed=2)),
             note="this form is the proof's last line, without a square on the left; R is the movement of the run",
             reading="the line occurs once; the display that it closes begins with the square, and the claim has "
@@ -303,7 +304,8 @@ STATEMENTS = (
         families=CHANGE_DRAWS,
         mutants=(power(R, 3), power(n, -1), replaced(R, R / sp.sqrt(m), "R times m^(-1/2)")),
         necessity={
-            # A row of norm 12: |J - J(0)|_F^2 grows with the square of the norm, the movement only with the norm.
+            # For a row of norm 12, |J - J(0)|_F^2 grows with the square of the norm, and the movement only with the
+            # norm.
             "unit-rows": lambda: one_point_run(
                 Setup(4096, eta_local=0.012, local_steps=1, rounds=2), label=20.0, length=12.0
             )

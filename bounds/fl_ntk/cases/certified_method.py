@@ -1,4 +1,4 @@
-"""A method with memory from a checkpoint, run on the network's weights in long precision."""
+"""The case of a method with memory from a checkpoint, run on the network's weights in long precision."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +17,7 @@ ROUNDS, PROBES = 40, 5
 
 
 class MethodRun(MethodSteps):
-    """The method itself, in long precision, without the certificate; `models` holds all models of the last round."""
+    """The method itself, in long precision and without the certificate. `models` has all models of the last round."""
 
     number = LONG
 
@@ -37,7 +37,7 @@ class MethodRun(MethodSteps):
         self.server = np.zeros_like(self.at)
         self.own = [np.zeros_like(self.at) for _ in self.clients]
         self.patterns = weights.hidden @ problem.x.T > 0
-        self.frozen = True  # whether all gradients so far had the first patterns
+        self.frozen = True  # whether the activation patterns in all gradients so far were those at the start
         self.models = [self.at]
         if remembered is not None:
             part = [
@@ -62,11 +62,11 @@ class MethodRun(MethodSteps):
         return np.maximum(x @ self.at.T, 0) @ self.signs
 
     def residual(self) -> float:
-        """|y - f|."""
+        """|y - f| on the training samples."""
         return float(np.linalg.norm((self.y - self.outputs(self.x)).astype(float)))
 
     def seen(self, at: np.ndarray) -> None:
-        """Keep the model."""
+        """Append the model to `models`."""
         self.models.append(at)
 
     def round(self) -> None:
@@ -77,25 +77,27 @@ class MethodRun(MethodSteps):
 
 @dataclass(frozen=True, eq=False)
 class MethodTraining(Case):
-    """A network, a method with its steps, and 40 rounds."""
+    """A network, a method with its step sizes, and 40 rounds."""
 
     problem: Problem
     weights: Weights
     setup: Setup
     kind: str
     seed: int
-    longer: float = 1.0  # factor of the run's steps, relative to the certificate's
-    remembered: float = 0.0  # size of the coefficients of the memory at the start
+    longer: float = 1.0  # factor by which the run's step size exceeds that of the certificate
+    remembered: float = 0.0  # standard deviation of the coefficients of the memory at the start
 
     @cached_property
     def certificate(self) -> MethodCertificate:
-        """The certificate of the method from this network on, with an empty memory."""
+        """The certificate of the method from this network on, for an empty memory."""
         name, options = named(self.kind)
         return certify_method(self.problem, self.weights, self.setup, name, options)
 
     @cached_property
     def far(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """For each round the largest distance of a model from W*, and |f(x) - f_W*(x)| at unit x; the rounding of both.
+        """For each round the largest distance of a model from W*, and |f(x) - f_W*(x)| at unit inputs x.
+
+        The third value bounds the rounding error of both.
 
         Raises:
             ArithmeticError: there is no W*.
@@ -126,7 +128,7 @@ class MethodTraining(Case):
 
 
 def method_case(seed: int, kind: str, distance: float, width: int, **broken: float) -> MethodTraining:
-    """Two to five samples on two clients, labels at `distance` from the outputs, three local steps of .3."""
+    """Two to five samples on two clients, labels at `distance` from the outputs, and three local steps of size .3."""
     rng = np.random.default_rng([seed, 23])
     n, d = int(rng.integers(2, 6)), 6
     x = rng.standard_normal((n, d))

@@ -1,4 +1,7 @@
-"""Case: a round of SCAFFOLD or FedDyn with drawn clients, small enough to enumerate every choice."""
+"""The case of SCAFFOLD or FedDyn with drawn clients, which is small enough for enumerating every choice.
+
+Batches may be drawn too. Clients and server keep vectors from round to round: controls in SCAFFOLD, duals in FedDyn.
+"""
 
 import itertools
 from dataclasses import asdict, dataclass
@@ -11,28 +14,33 @@ from bounds.fl_ntk.cases.random_round import EPS, SmallRound, largest_of_clients
 from ntkfl import Estimate, Setup
 from ntkfl.exact_dynamics import RandomRegime, algorithm1_limit, random_of_method
 
-SIZES = (3, 2, 1)  # samples of the clients
-OPTIONS: dict[str, dict[str, Any]] = {"scaffold": {}, "scaffold I": {"option": "I"}, "feddyn": {}}  # of the methods
+SIZES = (3, 2, 1)  # numbers of samples of the clients
+# the options of the methods
+OPTIONS: dict[str, dict[str, Any]] = {"scaffold": {}, "scaffold I": {"option": "I"}, "feddyn": {}}
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnMemory(SmallRound):
-    """Two rounds of `cohort` of three clients at infinite width; eta_global is SCAFFOLD's server rate."""
+    """Two rounds at infinite width. In each of them `cohort` of three clients are drawn.
 
-    ROUNDINGS: ClassVar[int] = 20_000  # the controls are solutions of systems with condition numbers of some tens
+    eta_global is SCAFFOLD's server rate.
+    """
+
+    # it is large since the controls are solutions of systems with condition numbers of some tens
+    ROUNDINGS: ClassVar[int] = 20_000
 
     pull: float  # FedDyn's alpha
-    noise: float  # standard deviation of noise on every weight of the mean displacement
-    first: int  # local steps or passes in the first round; the setup has the number for the second round
+    noise: float  # standard deviation of the Gaussian noise on every weight of the mean displacement
+    first: int  # number of local steps or passes in the first round; the setup has the number for the second round
     shuffled: bool = False  # whether a client passes over its samples one by one, in a random order
 
     @cached_property
     def features(self) -> np.ndarray:
-        """Phi, (n, n), with Phi Phi^T = H: rows are the samples' features."""
+        """The matrix Phi, (n, n), with Phi Phi^T = H. Its rows are the features of the samples."""
         return np.linalg.cholesky(self.gram)
 
     def steps(self, number: int) -> int:
-        """Local steps, or passes, in round 0 or 1."""
+        """The number of local steps, or of passes, in round 0 or 1."""
         return self.setup.local_steps if number else self.first
 
     def _sequences(self, client: int, steps: int) -> list[tuple]:
@@ -42,10 +50,10 @@ class DrawnMemory(SmallRound):
         return [sum(passes, ()) for passes in itertools.product(orders, repeat=steps)]
 
     def maps(self, method: str, steps: int) -> list[np.ndarray]:
-        """For each cohort (all are equally likely) the maps of (r, m, c), (choices, 3n, 3n), from steps of the weights.
+        """For each cohort the maps of the state (r, m, c), (choices, 3n, 3n). All cohorts are equally likely.
 
-        r is y - f. Client k has the control -Phi_k^T m_k, or the dual Phi_k^T m_k; c is the server's own control or
-        dual, a vector of weights.
+        The maps are computed from single steps of the weights. r is y - f. Client k has the control -Phi_k^T m_k, or
+        the dual Phi_k^T m_k. c is the server's own control or dual, a vector of weights.
         """
         residual, _, server = self._parts
         still = np.eye(3 * self.problem.n)
@@ -62,11 +70,11 @@ class DrawnMemory(SmallRound):
 
     @property
     def _parts(self) -> list[np.ndarray]:
-        """The maps of the state to r, m and c."""
+        """The maps from the state to r, to m and to c."""
         return np.split(np.eye(3 * self.problem.n), 3)
 
     def _change(self, method: str, client: int, taken: tuple) -> np.ndarray:
-        """What a drawn client that takes these batches adds to the state after the round."""
+        """The change of the state in a round by one drawn client that takes these batches."""
         setup, owned, count = self.setup, self.problem.members[client], len(SIZES)
         residual, kept, server = self._parts
         own, control = self.features[owned], self.features[owned].T @ kept[owned]
@@ -92,7 +100,7 @@ class DrawnMemory(SmallRound):
         return np.concatenate([-push * self.features @ moved, coefficients, of_server])
 
     def moments(self, method: str, rounds: int) -> Estimate:
-        """E z z^T over every choice in `rounds` rounds from r = y: z = (r, m), or (r, m, x) for FedDyn.
+        """E z z^T after `rounds` rounds from r = y, over every choice. z is (r, m), or (r, m, x) for FedDyn.
 
         x is the effect on the outputs of the noise that FedDyn's server has summed up.
         """
@@ -108,12 +116,16 @@ class DrawnMemory(SmallRound):
         for number in range(rounds):
             cohorts = [maps @ second @ maps.transpose(0, 2, 1) for maps in self.maps(method, self.steps(number))]
             second = np.mean([after.mean(axis=0) for after in cohorts], axis=0) + self.noise**2 * jump @ jump.T
-        size = float((np.abs(seen) @ np.abs(second) @ np.abs(seen.T)).max())  # parts of x cancel without noise
+        # the error is relative to this size, since without noise the terms of x cancel
+        size = float((np.abs(seen) @ np.abs(second) @ np.abs(seen.T)).max())
         moments = seen @ second @ seen.T
         return Estimate(moments, np.full(moments.shape, self.ROUNDINGS * EPS * size), "rounding, generous")
 
     def radius(self, method: str) -> Estimate:
-        """The radius of E M (x) M for the second round's map M of (r, m), over every choice, on symmetric matrices."""
+        """The spectral radius of E M (x) M on symmetric matrices, over every choice.
+
+        M is the second round's map of (r, m).
+        """
         n = self.problem.n
         whole, rows = 2 * n, np.triu_indices(2 * n)
         sign = 1 if method == "feddyn" else -1
@@ -121,7 +133,7 @@ class DrawnMemory(SmallRound):
         squares = []
         for maps in self.maps(method, self.setup.local_steps):
             flat = (maps @ started)[:, :whole].reshape(len(maps), -1)
-            squares.append((flat.T @ flat).reshape((whole,) * 4) / len(flat))  # E M_ik M_jl at [i, k, j, l]
+            squares.append((flat.T @ flat).reshape((whole,) * 4) / len(flat))  # the entry [i, k, j, l] is E M_ik M_jl
         mapped = np.mean(squares, axis=0).transpose(0, 2, 1, 3)[rows]
         mapped = (mapped + mapped.transpose(0, 2, 1))[:, *rows]
         mapped[:, rows[0] == rows[1]] /= 2
@@ -129,7 +141,10 @@ class DrawnMemory(SmallRound):
         return Estimate(value, 1e-9 * max(value, 1.0), "rounding of eigenvalues, generous")
 
     def library(self, method: str) -> RandomRegime:
-        """What `ntkfl.random_rounds` returns, without the search for the rate by which it warns of unstable steps."""
+        """The result of `ntkfl.random_rounds`, without its warning of unstable steps.
+
+        The search for the rate on which this warning depends is left out.
+        """
         regime = algorithm1_limit(self.problem, Setup(eta_local=self.setup.eta_local), None)
         options: dict[str, Any] = {"alpha": self.pull}
         if method != "feddyn":
@@ -157,7 +172,10 @@ def drawn_memory(
     shuffled: bool = False,
     sizes: tuple[int, ...] = SIZES,
 ) -> DrawnMemory:
-    """Points on the sphere in eight dimensions on three clients of these sizes; by default six points."""
+    """Points on the sphere in eight dimensions, on three clients with these numbers of samples.
+
+    By default there are six points.
+    """
     problem = on_sphere(sizes, seed)
     largest = largest_of_clients(problem)
     setup = Setup(eta_local=float(reach / (largest + pull)), eta_global=server, local_steps=steps, seed=seed)

@@ -1,4 +1,4 @@
-"""Case: a network of infinite width that FedAvg trains on a sample, and its loss on the sample's distribution."""
+"""The case of a network of infinite width that FedAvg trains on a sample, and its loss on the distribution."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from ntkfl.balls import ball_matrix, enclosure, precision
 
 @dataclass(frozen=True)
 class SphereDistribution:
-    """x uniform on the sphere of radius `length` in R^d, y = signal x_1/|x| + noise times a fair coin, +-1."""
+    """A distribution of (x, y), where x is uniform on the sphere of radius `length` in R^d.
+
+    y is signal x_1/|x| plus noise times a fair coin of values +-1.
+    """
 
     d: int = 5
     signal: float = 0.5
@@ -26,7 +29,7 @@ class SphereDistribution:
     length: float = 1.0
 
     def sample(self, n: int, held_out: int, seed: int, clients: int) -> Problem:
-        """n training and `held_out` further samples, all independent; clients get samples in turn."""
+        """n training samples and `held_out` further samples, all independent. Clients get samples in turn."""
         rng = np.random.default_rng([seed, n, 7])
         x = rng.normal(size=(n + held_out, self.d))
         x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -37,17 +40,23 @@ class SphereDistribution:
 
 @dataclass(frozen=True)
 class UserData:
-    """Data by a name or a path on the command line; every seed draws new training and held-out rows."""
+    """Data that the user names on the command line, by a name or a path.
+
+    Every seed draws other training and held-out rows.
+    """
 
     spec: str
     unit: bool = False
 
     def sample(self, n: int, held_out: int, seed: int, clients: int) -> Problem:
-        """At most n training rows and `held_out` others; of a file or table at least a third is held out."""
+        """At most n training rows and at most `held_out` other rows.
+
+        Of a file or table at least a third is held out.
+        """
         if self.spec == "sphere":
             return SphereDistribution(d=8, signal=0.0, noise=1.0).sample(n, held_out, seed, clients)
         loader = data.BUILT_IN.get(self.spec)
-        # tables have no test rows, and are split as files are
+        # tables have no test rows, so they are split in the same way as files
         if loader is not None and "test" in signature(loader).parameters:
             whole = data.named(self.spec, n=n, seed=seed, test=min(held_out, 1000), unit=self.unit)
             assert whole.x_test is not None and whole.y_test is not None
@@ -67,8 +76,8 @@ class UserData:
 class Loss:
     """l(f, y) = min(cap, floor + slope |f - y - shift|).
 
-    The loss is Lipschitz in f with the constant `slope`, and has values in [min(floor, cap), cap]. With floor = shift =
-    0 it vanishes at f = y; if floor >= cap or slope = 0, it does not depend on f.
+    The loss is Lipschitz in f with the constant `slope`, and has values in [min(floor, cap), cap]. If floor = shift =
+    0, it vanishes at f = y. If floor >= cap or slope = 0, it does not depend on f.
 
     Raises:
         ValueError: a parameter that is not finite, or a negative slope, cap or floor.
@@ -97,7 +106,7 @@ class Loss:
 
     @property
     def at_label(self) -> float:
-        """l(y, y), the same for every y."""
+        """l(y, y), which is the same for every y."""
         return min(self.cap, self.floor + self.slope * abs(self.shift))
 
     @property
@@ -107,7 +116,10 @@ class Loss:
 
 
 def losses(*, at_label: bool = True) -> SearchStrategy[Loss]:
-    """1-Lipschitz losses with values in [0, 1], of any slope, cap, floor and shift; without `at_label`, l(y, y) = 0."""
+    """1-Lipschitz losses with values in [0, 1], of any slope, cap, floor and shift.
+
+    If `at_label` is false, they satisfy l(y, y) = 0.
+    """
     share = st.floats(0, 1, allow_subnormal=False)
     if not at_label:
         return st.builds(Loss, slope=share, cap=share)
@@ -116,16 +128,17 @@ def losses(*, at_label: bool = True) -> SearchStrategy[Loss]:
 
 EPS = np.finfo(float).eps
 HELD_OUT = 2000
-RISK = 1e-6  # probability that the confidence interval misses the population loss
+RISK = 1e-6  # probability that the confidence interval does not contain the population loss
 CLIENTS, LOCAL_STEPS = 4, 2
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedOnSample(Case):
-    """Training on n i.i.d. samples of a distribution, at infinite width from f = 0 (the limit sigma -> 0), and a loss.
+    """A network trained on n i.i.d. samples of a distribution, and a loss.
 
-    4 clients, 2 local steps of 1 / max_c tr H_cc (stable for any data), eta_g = 1, and the theorem's number of rounds.
-    `in_balls`: H_inf and y^T H_inf^-1 y in ball arithmetic, which takes n^3 / 20 microseconds.
+    The width is infinite, and training starts from f = 0, which is the limit sigma -> 0. There are 4 clients, 2 local
+    steps of 1 / max_c tr H_cc (stable for any data), eta_g = 1, and the theorem's number of rounds. If `in_balls`, y^T
+    H_inf^-1 y is computed in ball arithmetic (intervals of python-flint), which takes n^3 / 20 microseconds.
     """
 
     source: SphereDistribution | UserData
@@ -138,12 +151,12 @@ class TrainedOnSample(Case):
 
     @cached_property
     def problem(self) -> Problem:
-        """The sample, and held-out samples as its test data."""
+        """The sample, with the held-out samples as its test data."""
         return self.source.sample(self.n, self.held_out, self.seed, CLIENTS)
 
     @cached_property
     def largest_label(self) -> float:
-        """max |y|, held-out samples included."""
+        """The largest |y|, over the training and the held-out samples."""
         assert self.problem.y_test is not None
         return float(max(np.abs(self.problem.y).max(), np.abs(self.problem.y_test).max()))
 
@@ -161,13 +174,13 @@ class TrainedOnSample(Case):
 
     @cached_property
     def smallest_eigenvalue(self) -> Estimate:
-        """lambda_min(H_inf) by LAPACK, with the error n^2 eps |H|; the true error is some n eps |H|."""
+        """lambda_min(H_inf) by LAPACK, with the error n^2 eps |H|. The true error is a small multiple of n eps |H|."""
         n, rounding = self.problem.n, float(self._limit.error.sum(axis=1).max())
         return Estimate(self._eigenvalues[0], n**2 * EPS * self._eigenvalues[-1] + rounding, "rounding bound")
 
     @cached_property
     def complexity(self) -> Estimate:
-        """y^T H_inf^-1 y = y.z + z.s + s^T H^-1 s, for z near H^-1 y with the residual s = y - H z."""
+        """y^T H_inf^-1 y = y.z + z.s + s^T H^-1 s, where z is near H^-1 y and s = y - H z is its residual."""
         y = self.problem.y
         if self.in_balls:
             with precision():
@@ -183,7 +196,7 @@ class TrainedOnSample(Case):
 
     @cached_property
     def setup(self) -> Setup:
-        """Steps, and T = ln(n/delta)^2 / (rho lambda)."""
+        """The step size and steps, and T = ln(n/delta)^2 / (rho lambda) rounds."""
         trace = max(float(np.trace(self._gram[np.ix_(c, c)])) for c in self.problem.members)
         rho = LOCAL_STEPS / trace / self.problem.n_clients
         lowest = max(float(self.smallest_eigenvalue.value), 1e-12)
@@ -192,7 +205,10 @@ class TrainedOnSample(Case):
 
     @cached_property
     def held_out_loss(self) -> Estimate:
-        """L_D of the trained predictor, by the mean over held-out samples; exact for a constant loss."""
+        """L_D of the trained predictor, estimated by the mean over the held-out samples.
+
+        It is exact for a constant loss.
+        """
         loss, problem = self.loss, self.problem
         if loss.constant:
             return Estimate.exact(loss.lowest)
@@ -201,14 +217,14 @@ class TrainedOnSample(Case):
         seen = loss(outputs, problem.y_test)
         chance = (loss.cap - loss.lowest) * np.sqrt(np.log(2 / RISK) / (2 * len(seen)))
         condition = self._eigenvalues[-1] / max(float(self.smallest_eigenvalue.lo), 1e-300)
-        # an error of n eps in every eigenvector
+        # this allows for an error of n eps in every eigenvector
         rounding = loss.slope * 8 * problem.n * EPS * condition * np.linalg.norm(problem.y)
         half = chance + min(float(rounding), loss.cap)
         return Estimate(seen.mean(), half, f"{len(seen)} held-out samples, Hoeffding interval 1 - {RISK:g}")
 
     @property
     def population_loss(self) -> Estimate:
-        """L_D, with the interval cut to the values that the loss can take."""
+        """L_D, with its interval cut to the values that the loss can take."""
         loss = self.held_out_loss
         if self.loss.constant:
             return loss
@@ -216,7 +232,7 @@ class TrainedOnSample(Case):
         return Estimate.between(low, high, loss.method, loss.rigour)
 
     def redrawn(self, seed: int) -> TrainedOnSample:
-        """The same distribution, size and loss; other samples."""
+        """A case with the same distribution, size and loss, and other samples."""
         return replace(self, seed=seed)
 
     def describe(self) -> dict:
@@ -226,7 +242,7 @@ class TrainedOnSample(Case):
 
 
 def _limit_in_balls(x: np.ndarray) -> arb_mat:
-    """H_inf of these floats, in balls."""
+    """H_inf of these float64 inputs, in ball arithmetic."""
     rows = ball_matrix(x)
     inner = rows * rows.transpose()
     n = len(x)
@@ -240,7 +256,7 @@ def _limit_in_balls(x: np.ndarray) -> arb_mat:
 
 
 def distributions() -> SearchStrategy[SphereDistribution]:
-    """Distributions on spheres of 2 to 8 features, any mixture of a linear target and noise with |y| <= 1."""
+    """Distributions on spheres in 2 to 8 dimensions. y is any mixture of a linear target and noise, with |y| <= 1."""
     return st.builds(
         lambda d, size, mixture: SphereDistribution(d, size * mixture, size * (1 - mixture)),
         st.integers(2, 8),
@@ -259,7 +275,7 @@ def samples() -> SearchStrategy[TrainedOnSample]:
         loss=losses(),
         seed=st.integers(0, 2**16),
         delta=st.floats(0.01, 0.5),
-        held_out=st.just(100),  # quick, and enough for a loss far from the bound
+        held_out=st.just(100),  # few, so that a case is quick; this is enough for a loss far from the bound
     )
 
 
@@ -267,7 +283,10 @@ LINEAR, SIGNS = SphereDistribution(), SphereDistribution(signal=0.0, noise=1.0)
 
 
 def _sample(sources: tuple[SphereDistribution | UserData, ...], sizes: tuple[int, int], seed: int) -> TrainedOnSample:
-    """n log-uniform in `sizes`, a 1-Lipschitz loss that vanishes at the label, and for each seed the next source."""
+    """A sample of log-uniform size n in `sizes`, and a 1-Lipschitz loss that vanishes at the label.
+
+    The sources of samples take turns.
+    """
     rng = np.random.default_rng([seed, 9])
     n = round(float(np.exp(rng.uniform(*np.log(sizes)))))
     return TrainedOnSample(sources[seed % len(sources)], n, Loss(slope=float(rng.uniform(0.8, 1))), seed)
@@ -281,7 +300,11 @@ SAMPLES = (
 
 
 def sample_families(options: Options) -> tuple[Family, ...]:
-    """y = x_1/2 at n with a bound below 1, random signs at the same n, and small samples; or the user's data."""
+    """Families on the sphere, or one on the user's data.
+
+    On the sphere they have y = x_1/2 at sizes n for which the bound is below 1, random signs at the same sizes, and
+    small samples.
+    """
     if options.data is None:
         return tuple(family.with_trials(options.trials) for family in SAMPLES)
     user, size = UserData(options.data, options.unit), options.n or 100

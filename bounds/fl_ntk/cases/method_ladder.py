@@ -1,4 +1,4 @@
-"""Case: networks of several widths, trained by the engine under every method with an exact linear limit."""
+"""The case of networks of several widths that the engine trains under every method with an exact linear limit."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from bounds.ladders.width_ladder import WidthLadder
 from ntkfl import Problem, Setup, data
 
 PULL, SERVER_MOMENTUM, CLIENT_MOMENTUM, CONNECTED = 0.8, 0.6, 0.5, 1.5
-RATE = 1.2  # server rate, for methods with a server rate
-WINDOW = 3  # number of models whose mean IMA sends out
-RUNGS = {round(2 ** (8 + half / 2)): 5 for half in range(11)}  # networks at each width
+RATE = 1.2  # the server rate of the methods that have one
+WINDOW = 3  # number of models whose mean the server sends out in IMA
+RUNGS = {round(2 ** (8 + half / 2)): 5 for half in range(11)}  # maps a width to the number of networks
 WIDTHS = "widths 2^8..2^13"
 
 
@@ -54,14 +54,14 @@ METHODS = tuple(name for name in variants() if name not in COVERED)
 
 @dataclass(frozen=True, eq=False)
 class MethodLadder(WidthLadder):
-    """A ladder of widths whose networks are trained by the engine, under each of METHODS from the same start.
+    """A ladder of widths whose networks the engine trains under each of METHODS, from the same start.
 
     Every run starts from the residual r_0. `setup.eta_global` is the server rate of the methods that have one.
     """
 
     @cached_property
     def trained(self) -> list[list[np.ndarray]]:
-        """The residuals y - y_m(t) under each of METHODS, (methods, T+1, n), of every network of each width."""
+        """The residuals y - y_m(t) under each of METHODS, (methods, T+1, n), for every network of each width."""
         return self.in_rungs("trained", self._row)
 
     def _row(self, row: int, places: range) -> Iterable[np.ndarray]:
@@ -71,24 +71,27 @@ class MethodLadder(WidthLadder):
 
     @property
     def residuals(self) -> dict[str, list[np.ndarray]]:
-        """For each method and width y - y_m(t) of the networks, (networks, T+1, n)."""
+        """For each method and each width, the residuals y - y_m(t) of the networks, (networks, T+1, n)."""
         return {name: [np.array(row)[:, i] for row in self.trained] for i, name in enumerate(METHODS)}
 
     @cached_property
     def limits(self) -> dict[str, np.ndarray]:
-        """For each method r_inf(t) at infinite width, (T+1, n), by `kernel_regime`."""
+        """For each method the residuals at infinite width, (T+1, n), by `kernel_regime`."""
         chosen, steps = variants(self.setup.eta_global, self.problem.n_clients), replace(self.setup, eta_global=1.0)
         rounds = np.arange(self.setup.rounds + 1)
         return {name: chosen[name].regime(self.problem, steps).residual(rounds) for name in METHODS}
 
     def samples(self, name: str) -> list[np.ndarray]:
-        """max_t |y_m(t) - y_inf(t)| / |r_0| of every network under this method, (networks,) for each width."""
+        """max_t |y_m(t) - y_inf(t)| / |r_0| for every network under this method, (networks,) for each width."""
         scale = np.linalg.norm(self.problem.y)
         return [np.linalg.norm(row - self.limits[name], axis=2).max(axis=1) / scale for row in self.residuals[name]]
 
     @property
     def rounding(self) -> float:
-        """A generous bound on the rounding of an entry of y - y_m(t) at the largest width, in sums over neurons."""
+        """A generous bound on the rounding error of an entry of y - y_m(t) at the largest width.
+
+        The error comes from sums over neurons.
+        """
         steps = self.setup.rounds * self.setup.local_steps * self.widths[-1] ** 1.5 * np.finfo(float).eps
         longest = float(np.linalg.norm(self.problem.x, axis=1).max())
         return steps * (self.setup.sigma * np.sqrt(self.problem.d) * longest + float(np.abs(self.problem.y).max()))
@@ -110,7 +113,7 @@ def _ladder(
 
 
 def _any_ladder(base: FederatedFamily | None, setup: Setup) -> SearchStrategy[MethodLadder]:
-    """The ladder on other points, from one local step of eta_local .1 to three of .5."""
+    """The ladder on other points, with one to three local steps of sizes eta_local from .1 to .5."""
 
     def ladder(n: int, d: int, seed: int, local_steps: int, eta_local: float) -> MethodLadder:
         chosen = replace(setup, local_steps=local_steps, eta_local=eta_local)
@@ -122,7 +125,7 @@ def _any_ladder(base: FederatedFamily | None, setup: Setup) -> SearchStrategy[Me
 
 
 def _points(n: int, d: int, seed: int) -> Problem:
-    """Points on the sphere, three eighths of them on the first of two clients."""
+    """Points on the sphere. The first of two clients has three eighths of them."""
     whole = data.sphere(n, d, seed=seed, clients=1, labels="uniform")
     return Problem(whole.x, whole.y, (np.arange(n) >= 3 * n // 8).astype(int), name=f"sphere, n={n}, d={d}, N=2")
 

@@ -1,4 +1,4 @@
-"""Training under any method: by the engine, for networks and linearised networks, and in the kernel regime."""
+"""Training under any method: by the engine, for networks and linearised networks, and by the kernel regime."""
 
 from __future__ import annotations
 
@@ -20,20 +20,23 @@ if TYPE_CHECKING:
     from ntkfl.exact_dynamics import KernelRegime, LinearRegime
     from ntkfl.training.engine.federation import Federation
 
-ROUNDINGS = 256  # least error in roundings of the outputs, since two orders of few neurons may agree by chance
+# Least error, in roundings of the outputs. It is needed since sums over few neurons in two orders may agree by chance.
+ROUNDINGS = 256
 
 
 @dataclass(frozen=True)
 class Training:
-    """A method on the sum of squares, with its clients' steps."""
+    """A method on the sum of squares, and how its clients take steps."""
 
     method: str
-    options: Mapping[str, Any]  # options of the method, as in training
-    # momentum, client_steps, step_factors: those of the clients, as `kernel_regime` takes them; (): as in the setup
+    options: Mapping[str, Any]  # the options of the method, as `ntkfl.training` takes them
+    # the clients' momentum, numbers of steps and factors of steps, as `kernel_regime` takes them; if empty, as in the
+    # setup
     momentum: float = 0.0
     client_steps: tuple[int, ...] = ()
     step_factors: tuple[float, ...] = ()
-    window: int | None = None  # number of models whose mean IMA sends out; None: no mean, the model itself is sent
+    # number of models whose mean the server sends out (IMA); None: the server sends its model
+    window: int | None = None
 
     def __hash__(self) -> int:
         return hash(
@@ -41,9 +44,9 @@ class Training:
         )
 
     def federation(self, problem: Problem, setup: Setup, weights: Weights, *, linearised: bool = False) -> Federation:
-        """The engine's rounds."""
+        """The rounds of the training engine."""
         from ntkfl.training.engine.ima import averaged
-        from ntkfl.training.engine.local_plan import LocalWork  # torch is slow to load
+        from ntkfl.training.engine.local_plan import LocalWork  # here, since torch loads slowly
         from ntkfl.training.methods import build
         from ntkfl.training.objectives import HalfSquares
         from ntkfl.training.optimizers import SGD
@@ -56,13 +59,19 @@ class Training:
         return replace(run, work=LocalWork(batch_size=None, steps=self.client_steps or setup.local_steps))
 
     def residuals(self, problem: Problem, setup: Setup, weights: Weights, *, linearised: bool = False) -> np.ndarray:
-        """y - y_m(t), t = 0..T, (T+1, n), of a network that the engine trains; arguments as in `federation`."""
+        """y - y_m(t) for t = 0..T, (T+1, n), of a network that the engine trains.
+
+        The arguments are those of `federation`.
+        """
         run = self.federation(problem, setup, weights, linearised=linearised)
         states = islice(run.states(), setup.rounds + 1)
         return np.array([problem.y - run.model.outputs(state.model, run.data.x).numpy() for state in states])
 
     def residuals_together(self, runs: Sequence[FederatedRun], setup: Setup) -> np.ndarray:
-        """`residuals` of the networks of these runs, which differ only in their weights and labels, (runs, T+1, n)."""
+        """The `residuals` of the networks of these runs, (runs, T+1, n).
+
+        The runs differ only in their weights and labels.
+        """
         from torch import as_tensor
 
         from ntkfl.training.wide_training import displaced_networks
@@ -78,7 +87,7 @@ class Training:
         return (labels - outputs).transpose(2, 0, 1)
 
     def regime(self, problem: Problem, setup: Setup, gram: ArrayLike | None = None) -> KernelRegime | LinearRegime:
-        """The kernel regime, without its warnings."""
+        """The kernel regime. Its warnings are suppressed."""
         from ntkfl import kernel_regime
         from ntkfl.exact_dynamics import MovingWindow, UnstableSteps
 
@@ -98,17 +107,17 @@ class Training:
 
 @lru_cache(maxsize=16)
 def engine_residuals(case: FederatedRun, training: Training) -> Estimate:
-    """y(t) - y, t = 0..T, (n, T+1), of the case's network, linearised and trained by the engine."""
+    """y(t) - y for t = 0..T, (n, T+1), of the case's network, which is linearised and trained by the engine."""
     orders = (case.weights, Weights(case.weights.hidden[::-1], case.weights.signs[::-1]))
     value, other = (-training.residuals(case.problem, case.setup, w, linearised=True).T for w in orders)
-    # Outputs are rounded before y is subtracted: beside a y of 1 a small residual loses its last digits.
+    # Outputs are rounded before y is subtracted. So a residual that is much smaller than y loses its last digits.
     rounding = ROUNDINGS * np.finfo(float).eps * float(np.abs(value).max() + np.abs(case.problem.y).max())
     error = ORDER_SAFETY * float(np.abs(value - other).max()) + rounding
     return Estimate(value, np.full(value.shape, error), "two summation orders")
 
 
 def final_residuals(case: FederatedRun, trainings: Sequence[Training]) -> tuple[Estimate, ...]:
-    """y(T) - y under each training: of the linearised network, by the engine; then by the library's kernel regime."""
+    """y(T) - y under each training: by the engine on the linearised network, then by the library's kernel regime."""
     setup, h = case.setup, case.initial_gram
     alone = Setup(eta_local=setup.eta_local, local_steps=setup.local_steps)
     outputs = case.weights.outputs(case.problem.x)
@@ -121,7 +130,7 @@ def final_residuals(case: FederatedRun, trainings: Sequence[Training]) -> tuple[
 
 
 def _two_steps(seed: int) -> FederatedRun:
-    """Eight points on the sphere, three on one client and five on the other, 256 neurons, two local steps."""
+    """Eight points on the sphere, three on one client and five on the other, with 256 neurons and two local steps."""
     whole = data.sphere(8, 8, seed=seed, clients=1, labels="uniform")
     problem = Problem(whole.x, whole.y, (np.arange(8) < 3).astype(int), name=whole.name)
     return federated_run(problem, Setup(width=256, eta_local=0.2, eta_global=1.2, local_steps=2, rounds=5, seed=seed))

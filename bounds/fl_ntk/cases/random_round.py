@@ -1,4 +1,4 @@
-"""Case: a round with drawn clients and batches, small enough to enumerate every choice."""
+"""The case of a round with drawn clients and batches, which is small enough for enumerating every choice."""
 
 import itertools
 import warnings
@@ -15,16 +15,17 @@ from bounds import Case, Family
 from ntkfl import Estimate, Problem, Setup, data, gram, random_rounds
 from ntkfl.exact_dynamics import RandomRegime, UnstableSteps
 
-SIZES = (3, 2, 2)  # samples of the clients
-EQUAL = (2, 2, 2)  # for server momentum, whose mean weighs each client by its number of samples
+SIZES = (3, 2, 2)  # numbers of samples of the clients
+EQUAL = (2, 2, 2)  # for server momentum, where the mean weighs each client by its number of samples
 EPS = np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
 class SmallRound(Case):
-    """A round at infinite width that draws `cohort` of three clients of few samples."""
+    """A round at infinite width in which `cohort` of three clients of few samples are drawn."""
 
-    ROUNDINGS: ClassVar[int]  # error in roundings of the largest entry, more than all operations can add up to
+    # the error, in roundings of the largest entry; it is more than all operations can add up to
+    ROUNDINGS: ClassVar[int]
 
     problem: Problem
     setup: Setup
@@ -37,32 +38,35 @@ class SmallRound(Case):
 
     @property
     def start(self) -> np.ndarray:
-        """E z z^T of z = (y, 0), (2n, 2n): residual and memory before training."""
+        """E z z^T, (2n, 2n), of z = (y, 0), the residual and the memory before training."""
         second = np.zeros((2 * self.problem.n, 2 * self.problem.n))
         second[: self.problem.n, : self.problem.n] = np.outer(self.problem.y, self.problem.y)
         return second
 
     def rounded(self, value: np.ndarray) -> Estimate:
-        """The value with an error well above all rounding."""
+        """The value with an error that is well above all rounding errors."""
         error = self.ROUNDINGS * EPS * float(np.abs(value).max())
         return Estimate(value, np.full(value.shape, error), "rounding, generous")
 
     def moments_of(self, second: Estimate) -> tuple[Estimate, ...]:
-        """The blocks E r r^T, E r m^T and E m m^T of E z z^T, each (n, n), and those with x if z is (r, m, x)."""
+        """The blocks E r r^T, E r m^T and E m m^T of E z z^T, each (n, n).
+
+        If z is (r, m, x), the blocks with x follow.
+        """
         n, whole, error = self.problem.n, np.asarray(second.value), np.asarray(second.error)
         at = [slice(start, start + n) for start in range(0, len(whole), n)]
         pairs = [(row, column) for place, column in enumerate(at) for row in at[: place + 1]]
         return tuple(Estimate(whole[pair], error[pair], second.method) for pair in pairs)
 
     def after_two(self, second: Estimate, regime: RandomRegime) -> tuple[Estimate, ...]:
-        """After two rounds: E r r^T over every choice and by the library, then the other blocks of E z z^T."""
+        """E r r^T after two rounds, over every choice and by the library, and then the other blocks of E z z^T."""
         residual, *others = self.moments_of(second)
         mean = regime.residual(2)
         return residual, self.rounded(regime.covariance(2) + np.outer(mean, mean)), *others
 
 
 def on_sphere(sizes: tuple[int, ...], seed: int) -> Problem:
-    """Points on the sphere in eight dimensions, on clients of these sizes."""
+    """Points on the sphere in eight dimensions, on clients with these numbers of samples."""
     whole = data.sphere(sum(sizes), 8, seed=seed, clients=1, labels="uniform")
     owner = np.random.default_rng([seed, 5]).permutation(np.repeat(np.arange(len(sizes)), sizes))
     return Problem(whole.x, whole.y, owner, name=whole.name)
@@ -76,19 +80,21 @@ def largest_of_clients(problem: Problem) -> float:
 
 @dataclass(frozen=True, eq=False)
 class RandomRound(SmallRound):
-    """Algorithm 1: a client takes `batch` samples a local step; the setup's eta_global is the server's step."""
+    """Rounds of Algorithm 1 in which a client uses `batch` samples in a local step. eta_global is the server's step."""
 
-    ROUNDINGS: ClassVar[int] = 2000  # some dozen products of matrices of seven rows
+    ROUNDINGS: ClassVar[int] = 2000  # enough for some dozen products of matrices of seven rows
 
     batch: int | None = None  # None: all samples of the client; otherwise there is one local step
     shuffled: bool = False  # whether a client passes over its samples in batches, in a random order
-    momentum: float = 0.0  # b of the server's momentum, v <- b v + mean; clients then have equal sizes
+    momentum: float = 0.0  # the b of the server's momentum, v <- b v + mean; with momentum clients have equal sizes
     noise: float = 0.0  # standard deviation of the Gaussian noise on every weight of the mean
-    nesterov: bool = False  # whether the server adds mean + b v in place of v
+    nesterov: bool = False  # whether the server adds mean + b v rather than v
 
     @cached_property
     def choices(self) -> tuple[tuple[float, np.ndarray], ...]:
-        """For every choice of clients and batches its probability, and the residual's map less I, (n, n), at eta_g = 1.
+        """For every choice of clients and batches: its probability, and the residual's map minus I, at eta_g = 1.
+
+        The map is (n, n).
 
         Each choice is trained step by step, in coefficients of the samples' features.
         """
@@ -128,16 +134,17 @@ class RandomRound(SmallRound):
         return self.rounded(second)
 
     def with_memory(self, rounds: int) -> Estimate:
-        """E z z^T after `rounds` rounds from z = (y, 0), (2n, 2n), over every choice; z = (r, H v)."""
+        """E z z^T, (2n, 2n), after `rounds` rounds from z = (y, 0), over every choice. z is (r, H v)."""
         server, one = self.setup.eta_global, np.eye(self.problem.n)
         second = self.start
-        reach = server * (1 + self.momentum if self.nesterov else 1)  # the server's step along the mean
+        # the factor with which the server moves along the mean
+        reach = server * (1 + self.momentum if self.nesterov else 1)
         injected = self.noise**2 * np.kron([[reach**2, -reach], [-reach, 1]], self.gram)
         for _ in range(rounds):
             following = injected
             for chance, change in self.choices:
                 pushed = np.hstack([-change, 0 * one])  # H times the mean
-                moved = pushed + self.momentum * np.hstack([0 * one, one])  # H v after the round
+                moved = pushed + self.momentum * np.hstack([0 * one, one])  # the new H v, after the round
                 step = pushed + self.momentum * moved if self.nesterov else moved
                 whole = np.vstack([np.hstack([one, 0 * one]) - server * step, moved])
                 following = following + chance * whole @ second @ whole.T
@@ -152,13 +159,13 @@ class RandomRound(SmallRound):
         return self.rounded(mean)
 
     def radius(self, server: float) -> Estimate:
-        """The spectral radius of E M (x) M, M the map of the residual, over every choice."""
+        """The spectral radius of E M (x) M over every choice, where M is the map of the residual."""
         whole = np.sum([chance * np.kron(m, m) for chance, m in self.maps(server)], axis=0)
         value = float(np.abs(np.linalg.eigvals(whole)).max())
         return Estimate(value, 1e-9 * max(value, 1.0), "rounding of eigenvalues, generous")
 
     def library(self, server: float) -> RandomRegime:
-        """The result of `ntkfl.random_rounds` with this server step, without warnings."""
+        """The result of `ntkfl.random_rounds` with this server step. Warnings are suppressed."""
         setup = Setup(eta_local=self.setup.eta_local, local_steps=self.setup.local_steps)
         drawn: dict[str, Any] = {"participation": self.cohort / len(SIZES), "batch_size": self.batch}
         drawn["shuffled"] = self.shuffled
@@ -197,14 +204,14 @@ def random_round(
 
 
 def _drawn(batches: bool, seed: int) -> RandomRound:
-    """One to three clients; up to four local steps, or one on a batch of one or two samples."""
+    """One to three drawn clients, with up to four local steps, or one step on a batch of one or two samples."""
     rng = np.random.default_rng([seed, 6])
     batch, steps = (1 + seed % 2, 1) if batches else (None, int(rng.integers(1, 5)))
     return random_round(seed, 1 + seed % 3, batch, steps, float(rng.uniform(0.05, 1.5)), float(rng.uniform(0.1, 2)))
 
 
 def _any_of(batch: SearchStrategy, steps: SearchStrategy, **more: SearchStrategy) -> SearchStrategy[RandomRound]:
-    """Small rounds with any number of drawn clients, steps up to the clients' limit, and any server step."""
+    """Small rounds with any number of drawn clients, step sizes up to the clients' limit, and any server step."""
     seeds, cohorts = st.integers(0, 2**16), st.integers(1, 3)
     return st.builds(random_round, seeds, cohorts, batch, steps, st.floats(0.01, 1.9), st.floats(0.05, 4), **more)
 
@@ -214,13 +221,13 @@ def _any_round(batches: bool) -> SearchStrategy[RandomRound]:
 
 
 def _shuffled(seed: int) -> RandomRound:
-    """One to three clients, each with a pass over its samples, one by one."""
+    """One to three drawn clients, each of which uses its samples once, one by one in a random order."""
     rng = np.random.default_rng([seed, 7])
     return random_round(seed, 1 + seed % 3, 1, 1, float(rng.uniform(0.05, 0.8)), float(rng.uniform(0.1, 2)), True)
 
 
 def _any_shuffled() -> SearchStrategy[RandomRound]:
-    """Rounds like those of `_shuffled`, with steps up to the limit of a single sample, and any server step."""
+    """Rounds like those of `_shuffled`, with step sizes up to the limit of a single sample, and any server step."""
     seeds, cohorts, one = st.integers(0, 2**16), st.integers(1, 3), st.just(1)
     return st.builds(
         random_round, seeds, cohorts, one, one, st.floats(0.01, 0.9), st.floats(0.05, 4), shuffled=st.just(True)
@@ -228,7 +235,7 @@ def _any_shuffled() -> SearchStrategy[RandomRound]:
 
 
 def _with_momentum(seed: int) -> RandomRound:
-    """One to three clients, up to four local steps, any momentum and noise of the labels' size."""
+    """One to three drawn clients, with up to four local steps, any momentum, and noise of the labels' size."""
     rng = np.random.default_rng([seed, 8])
     steps, reach, server = int(rng.integers(1, 5)), float(rng.uniform(0.05, 1.5)), float(rng.uniform(0.1, 2))
     memory, noise = float(rng.uniform(0.1, 0.95)), float(rng.uniform(0.05, 1))
@@ -241,7 +248,7 @@ def _any_momentum() -> SearchStrategy[RandomRound]:
 
 
 def _outer_nesterov(seed: int) -> RandomRound:
-    """One to three clients, one local step on a batch of one or two samples, any momentum and noise."""
+    """One to three drawn clients, with one local step on one or two samples, any momentum, and noise."""
     rng = np.random.default_rng([seed, 10])
     reach, server = float(rng.uniform(0.05, 1.5)), float(rng.uniform(0.1, 2))
     memory, noise = float(rng.uniform(0.1, 0.95)), float(rng.uniform(0.05, 1))
@@ -269,7 +276,7 @@ RANDOM_ROUNDS = (
 
 
 def operators(case: RandomRound) -> tuple[np.ndarray, np.ndarray]:
-    """L1 and L2 as matrices, (n^2, n^2), from their closed forms; with drawn batches, for one local step."""
+    """L1 and L2 as matrices, (n^2, n^2), from their closed forms. With drawn batches they are for one local step."""
     h, owner, setup, count = case.gram, case.problem.owner, case.setup, case.problem.n_clients
     n, s = len(h), case.cohort
     own = (owner[:, None] == owner).astype(float)

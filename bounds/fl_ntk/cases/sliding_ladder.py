@@ -1,4 +1,8 @@
-"""Case: a network with neurons held at kinks, trained by FedAvg with ever shorter steps."""
+"""The case of a network with neurons that are held at kinks, trained by FedAvg with shorter and shorter steps.
+
+A pair is a neuron and a sample. It is held if the neuron stays at its kink on this sample, since gradients on both
+sides of the kink point to it.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,28 +18,31 @@ from ntkfl.finite_width.boundary_layer import Sliding, sliding
 from ntkfl.interruption import check
 from ntkfl.problem import Problem, Weights
 
-STEP_SIZES = 2.0 ** -np.arange(5, 12)  # time of a round, K eta / N
-STARTS = 48  # starts for each step: held neurons start at random places within one step of their kinks
+STEP_SIZES = 2.0 ** -np.arange(5, 12)  # the values of K eta / N, which is the time of gradient flow in a round
+STARTS = 48  # number of starts for each step size; held neurons start at random places within one step of their kinks
 TIME = 0.5
-TIMES = np.linspace(0, TIME, 65)  # times at which the hypotheses are checked
+TIMES = np.linspace(0, TIME, 65)  # the times at which the hypotheses are checked
 TRIALS = 12
 SAMPLES, FEATURES, WIDTH, HELD = 4, 6, 64, 6
-DRAWS = 200  # most draws of data and network until a network has HELD held neurons; a third of networks have HELD
-KINK_MARGIN = 0.3  # least distance from its kink of a pair that is not held
-BETWEEN = (0.25, 0.75)  # psi of drawn pairs
+DRAWS = 200  # largest number of draws of data and network until HELD neurons are held, as in a third of all draws
+KINK_MARGIN = 0.3  # the least distance from its kink at which a pair that is not held starts
+BETWEEN = (0.25, 0.75)  # the range of psi, the share of time that a held pair is active, for drawn pairs
 CLIENTS, LOCAL_STEPS = 2, 3
 
 
 @dataclass(frozen=True, eq=False)
 class SlidingLadder(Case):
-    """A network whose `pairs` are exactly at their kinks, and its residual at the start; gradient flow to time .5."""
+    """A network whose `pairs` are exactly at their kinks, and its residual at the start.
+
+    Gradient flow goes on to time .5.
+    """
 
     x: np.ndarray
     weights: Weights
     pairs: np.ndarray
     residual: np.ndarray
     seed: int = 0
-    # clients, local_steps: N, with sample i on client i mod N, and K; N = K = 1 is gradient descent
+    # N and K, with sample i on client i mod N; N = K = 1 is gradient descent
     clients: int = 1
     local_steps: int = 1
 
@@ -46,7 +53,7 @@ class SlidingLadder(Case):
 
     @cached_property
     def _flow(self) -> tuple[np.ndarray, np.ndarray]:
-        """Residuals exp(-t H_P) r_0, (times, n), and their integrals, at `TIMES`."""
+        """The residuals exp(-t H_P) r_0, (times, n), and their integrals over time, at `TIMES`."""
         rates, modes = np.linalg.eigh(self.sliding.kernel())
         start = modes.T @ self.residual
         decay = np.exp(-TIMES[:, None] * rates)
@@ -55,37 +62,44 @@ class SlidingLadder(Case):
 
     @property
     def limit(self) -> np.ndarray:
-        """exp(-t H_P) r_0 at the end, (n,)."""
+        """The residual exp(-t H_P) r_0 at the end, (n,)."""
         return self._flow[0][-1]
 
     @cached_property
     def activations(self) -> np.ndarray:
-        """psi along the flow, (times, q)."""
+        """The values of psi along the flow, (times, q)."""
         return np.array([self.sliding.activations(residual) for residual in self._flow[0]])
 
     @property
     def pushed_back(self) -> float:
-        """Least distance of psi from 0 and 1 along the flow; negative if a pair leaves its kink or has a_r r_i >= 0."""
+        """The least distance of psi from 0 and 1 along the flow.
+
+        It is negative if a pair leaves its kink or has a_r r_i >= 0.
+        """
         psi, signs = self.activations, self.weights.signs[self.pairs[:, 0]]
         repelled = (signs * self._flow[0][:, self.pairs[:, 1]] >= 0).any()
         return -1.0 if repelled else float(np.minimum(psi, 1 - psi).min(initial=1.0))
 
     @property
     def clearance(self) -> float:
-        """Least distance from a kink, along the flow, of a pair not held, less the largest move by local steps."""
+        """The least distance of a pair that is not held from its kink, along the flow, minus a movement.
+
+        The movement is a bound on what local steps add in a round.
+        """
         z = (self.weights.hidden + np.einsum("ti,imd->tmd", self._flow[1], self.sliding.features())) @ self.x.T
         side = np.where(self.weights.hidden @ self.x.T >= 0, 1.0, -1.0)
         side[self.pairs[:, 0], self.pairs[:, 1]] = np.inf
         z[:, self.pairs[:, 0], self.pairs[:, 1]] = 1.0
-        # bound on the movement in a round's local steps, for unit rows
+        # a bound on the movement in the local steps of a round, for unit rows
         moves = self.clients * STEP_SIZES[0] * np.sqrt(len(self.x) / len(self.weights.signs))
         return float((side * z).min() - moves * np.linalg.norm(self.residual))
 
     @prepared
     def runs(self) -> tuple[np.ndarray, np.ndarray]:
-        """|r_eta - exp(-t H_P) r_0| at the end; distance of the pairs' shares of active steps from psi's time means.
+        """Two distances at the end of each run: of the residual from exp(-t H_P) r_0, and of shares from the mean psi.
 
-        A pair's active steps are counted among the local steps of the client that has its sample.
+        The shares are the pairs' shares of active steps, and psi is averaged over time. A pair's active steps are
+        counted among the local steps of the client that has its sample.
 
         Returns:
             Two arrays, (steps, starts); the distance of shares is a root mean square over the pairs.
@@ -95,7 +109,10 @@ class SlidingLadder(Case):
         return np.array([start for start, _ in descents]), np.array([other for _, other in descents])
 
     def _descend(self, time: float, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`runs` for one step, (starts,) each; `places` are in units of the step that the pair's own sample makes."""
+        """The two results of `runs` for one step size, (starts,) each.
+
+        `places` are in units of the step that the pair's own sample makes.
+        """
         neuron, sample = self.pairs.T
         a = self.weights.signs / np.sqrt(len(self.weights.signs))
         y = a @ np.maximum(self.weights.hidden @ self.x.T, 0) + self.residual
@@ -104,7 +121,7 @@ class SlidingLadder(Case):
         for k, (r, i) in enumerate(self.pairs):
             w[:, r] += moved[:, [k]] * self.x[i]
         rounds, eta, gram = round(TIME / time), time * self.clients / self.local_steps, self.x @ self.x.T
-        # Every move is in the span of the rows, so that a step needs only w's products with the rows, (n, starts, m).
+        # Every move is in the span of the rows. So a step needs only the products of w with the rows, (n, starts, m).
         z = np.ascontiguousarray(np.moveaxis(w @ self.x.T, 2, 0))
         active = np.zeros((len(self.pairs), STARTS))
         for _ in range(rounds):
@@ -133,7 +150,7 @@ class SlidingLadder(Case):
 
     @property
     def n_runs(self) -> int:
-        """Number of runs."""
+        """The number of runs."""
         return len(STEP_SIZES) * STARTS
 
     def describe(self) -> dict[str, Any]:
@@ -192,12 +209,14 @@ def _ladder(clients: int, local_steps: int, seed: int) -> SlidingLadder:
 
 
 def _any_ladder(clients: int, local_steps: int) -> SearchStrategy[SlidingLadder]:
-    """Other seeds and fewer held pairs."""
+    """Cases of other seeds, with fewer held pairs."""
     kind = {"clients": st.just(clients), "local_steps": st.just(local_steps)}
     return st.builds(sliding_case, st.integers(0, 2**31), st.integers(1, HELD), **kind)
 
 
-# Random unit rows and networks with six held neurons, psi from .25 to .75, trained by gradient descent and by FedAvg.
+# Random unit rows, and networks with six held neurons whose psi is from .25 to .75. They are trained by gradient
+# descent
+# and by FedAvg.
 SLIDING_LADDERS = (
     Family("neurons at kinks that hold them", _ladder, _any_ladder, (1, 1), TRIALS, needs=5),
     Family(

@@ -1,7 +1,8 @@
-"""Small runs of Algorithm 1 in balls: all local weights of each step; the global weights by `plain_run`; and J(k,t).
+"""Small runs of Algorithm 1 in ball arithmetic, with all local weights of each step, and the matrices J(k,t).
 
-Gradients change where patterns change, at neurons near a kink: the bound `NEAR` on the share of these neurons holds for
-all distances R at once.
+Balls are intervals with midpoint and radius (python-flint). The global weights are also computed by `plain_run`.
+Gradients change where activation patterns change, which happens at neurons near a kink. The bound `NEAR` on the share
+of these neurons holds for all distances R at once.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,10 +34,10 @@ from ntkfl.balls import precision
 
 @dataclass(frozen=True, eq=False)
 class WeightRound:
-    """One round in balls: u(t), u(t+1), Delta u(t), (m, d), and the clients' local weights.
+    """One round in balls: u(t), u(t+1) and Delta u(t), (m, d), and what the clients compute.
 
-    `local`: w_{k,c}(t), (K+1, N, m, d). `active`: 1{w_{k,c(j),r}(t).x_j >= 0}, (K+1, n, m), and `residual`: y_j -
-        y^{(k)}(t)_j, (K+1, n), both under the weights of the sample's own client.
+    `local` is w_{k,c}(t), (K+1, N, m, d). `active` is 1{w_{k,c(j),r}(t).x_j >= 0}, (K+1, n, m), and `residual` is y_j -
+    y^{(k)}(t)_j, (K+1, n). Both are under the weights of the sample's own client.
     """
 
     start: np.ndarray
@@ -49,7 +50,7 @@ class WeightRound:
 
 @dataclass(frozen=True, eq=False)
 class WeightPath:
-    """All rounds of a run in weight space, with its inputs as balls."""
+    """All rounds of a run, computed from the weights, with the inputs of the run as balls."""
 
     run: FederatedRun
     x: np.ndarray
@@ -58,12 +59,12 @@ class WeightPath:
     rounds: tuple[WeightRound, ...]
 
     def each(self, quantity: Callable[[WeightRound], np.ndarray]) -> Estimate:
-        """A quantity of every round, stacked, in balls of the run's precision."""
+        """A quantity of every round, stacked, in ball arithmetic of the run's precision."""
         with precision(self.run.bits):
             return BALL.estimate(np.array([quantity(round_) for round_ in self.rounds], dtype=object))
 
     def negative_gradients(self, round_: WeightRound, steps: Iterable[int]) -> np.ndarray:
-        """Minus sqrt(m) times the gradients at w_{k,c}(t), summed over the clients and the k in `steps`, (m, d)."""
+        """Minus sqrt(m) times the gradients at w_{k,c}(t), (m, d), summed over the clients and the k in `steps`."""
         weighted = np.array([round_.active[k].T * round_.residual[k] for k in steps]).sum(axis=0)
         return self.signs[:, None] * (weighted @ self.x)
 
@@ -75,7 +76,10 @@ class WeightPath:
 
 @lru_cache(maxsize=2)
 def weight_path(run: FederatedRun) -> WeightPath:
-    """The run in balls and in weight space, client by client; cached, since several statements use the same run."""
+    """The run in ball arithmetic, computed from the weights, client by client.
+
+    It is kept, since several statements use it.
+    """
     problem, setup = run.problem, run.setup
     with precision(run.bits):
         x, y, u, signs = (BALL.convert(v) for v in (problem.x, problem.y, run.weights.hidden, run.weights.signs))
@@ -105,23 +109,23 @@ def weight_path(run: FederatedRun) -> WeightPath:
 
 @lru_cache(maxsize=2)
 def global_weights(run: FederatedRun) -> tuple[np.ndarray, ...]:
-    """u(0), ..., u(T) of the run by the public `plain_run` in balls, (m, d) each."""
+    """The weights u(0), ..., u(T) of the run, (m, d) each, by the public `plain_run` in ball arithmetic."""
     rounds = range(run.setup.rounds + 1)
     run_kept = plain_run(run.problem, run.setup, run.weights, BALL, bits=run.bits, keep=rounds)
     return tuple(run_kept.weights[t] for t in rounds)
 
 
 def updates(run: FederatedRun) -> Estimate:
-    """u(t+1) - u(t) of every round, (T, m, d), by the public `plain_run` in balls."""
+    """u(t+1) - u(t) for every round, (T, m, d), by the public `plain_run` in ball arithmetic."""
     path = global_weights(run)
     with precision(run.bits):
         return BALL.estimate(np.array([after - before for before, after in pairwise(path)], dtype=object))
 
 
 def _small_run(base: FederatedFamily, local_steps: int | None, seed: int) -> FederatedRun:
-    """A run in balls of at most six samples of a FederatedFamily: twelve neurons, two rounds, one to three local steps.
+    """A run in ball arithmetic on at most six samples of a FederatedFamily.
 
-    Clients without a drawn sample are left out.
+    It has twelve neurons, two rounds, and one to three local steps. Clients without a drawn sample are left out.
     """
     rng = np.random.default_rng([seed, 4])
     whole = base.problem(seed)
@@ -147,7 +151,7 @@ def _any_run(base: FederatedFamily, local_steps: int | None) -> SearchStrategy[F
 
 
 def weight_families(options: Options, local_steps: int | None = None) -> tuple[Family, ...]:
-    """The default data, or the user's, in runs small enough for balls."""
+    """The default data, or the user's data, in runs that are small enough for ball arithmetic."""
     single = "" if local_steps is None else f", K={local_steps}"
     return tuple(
         Family(
@@ -163,17 +167,17 @@ def weight_families(options: Options, local_steps: int | None = None) -> tuple[F
 
 
 def small_run(seed: int = 0) -> FederatedRun:
-    """Six points on the sphere, two clients, twelve neurons, three local steps."""
+    """A run on six points on the sphere, with two clients, twelve neurons, and three local steps."""
     return weight_families(Options(), local_steps=3)[1].case(seed)
 
 
-CROWDING = 0.01  # delta_1 in the statements
+CROWDING = 0.01  # the delta_1 of the statements
 crowding = sp.Symbol("delta_1", positive=True)
 NEAR = sp.sqrt(2 / sp.pi) * R / sigma + sp.sqrt(sp.log(2 * n / crowding) / (2 * m))  # Eq (11), uniform in R
 
 
 def change_constants(case: FederatedRun, failure: float) -> dict:
-    """n, m, sigma, the movement R of the run, delta and delta_1, and the smallest eigenvalue of H_inf."""
+    """The values of n, m, sigma, the movement R of the run, delta, delta_1, and the smallest eigenvalue of H_inf."""
     return run_values(case, n, m, sigma) | {
         R: farthest(case),
         delta: failure,
@@ -189,12 +193,15 @@ def jacobian(path: WeightPath, active: np.ndarray) -> np.ndarray:
 
 
 def all_jacobians(path: WeightPath, round_: WeightRound) -> list[np.ndarray]:
-    """J(k,t) for k = 0..K-1 of one round."""
+    """The matrices J(k,t) for k = 0..K-1 of one round."""
     return [jacobian(path, active) for active in round_.active[:-1]]
 
 
 def jacobian_changes(case: FederatedRun) -> Estimate:
-    """|J(k,t) - J(0,0)|_F: in balls for every round and k, (T K,); otherwise for the middle round, (K,)."""
+    """|J(k,t) - J(0,0)|_F.
+
+    For a run in balls it is computed for every round and k, (T K,), else for the middle round, (K,).
+    """
     return _changes_in_balls(case) if case.arithmetic is BALL else _changes_at_snapshot(case)
 
 
@@ -218,5 +225,5 @@ def _changes_at_snapshot(case: FederatedRun) -> Estimate:
 
 
 def farthest(case: FederatedRun) -> Estimate:
-    """R: the largest distance of any weight vector, global or local, from its start, over all rounds."""
+    """R, the largest distance of any global or local weight vector from its start, over all rounds."""
     return Estimate.stacked(case.observed(name).max() for name in ("movement", "local_movement")).max()

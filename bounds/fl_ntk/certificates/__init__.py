@@ -1,1 +1,1 @@
-"""Certificates that a given network converges: computation and records."""
+"""Certificates that a given network converges: how they are computed, and the records of their results."""

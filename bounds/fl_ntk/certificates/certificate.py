@@ -1,9 +1,9 @@
 """An a-priori certificate (fl-ntk/B.3-certificate) that a given network, trained by Algorithm 1, converges at a rate.
 
-The certificate holds with certainty and at finite width: the theorem below is applied to the counts and norms of one
-given network at its start, in balls that enclose all rounding. The weights need not be Gaussian, and the rows of x need
-not have unit norm; ties w.x = 0 are allowed (the pattern is 1{z >= 0}), clients may have different sizes, and N = 1 and
-K = 1 are included.
+The certificate holds with certainty and at finite width. The theorem below is applied to the counts and norms of one
+given network at its start, in ball arithmetic (intervals of python-flint), which encloses all rounding. The weights
+need not be Gaussian, and the rows of x need not have unit norm. Ties w.x = 0 are allowed (the pattern is 1{z >= 0}).
+Clients may have different sizes, and N = 1 and K = 1 are included.
 
 Theorem. Let G = x x^T, H = H(0) with eigenvalues in [lam, mu], H_cc its block of client c, rho = eta_g eta_l K / N. For
 R > 0 let s_ri = w_r.x_i / |x_i| at the start and, for all i and j, D_ij = #{r: s_ri, s_rj >= 0, min(s_ri, s_rj) < R},
@@ -15,9 +15,9 @@ client's residual grows during its local steps.
 
 Proof: docs/proofs/certificates.md#the-a-priori-certificate.
 
-Rounding: lam and lam_c enter by their lower ends, everything else by upper ends, since beta lam falls in E, mu, h and
-    rises in lam, and need falls in beta lam. need is computed without cancellation, as |X| r0 / sqrt m ((1 + sqrt q) /
-    (beta lam) + K eta_l).
+Rounding: lam and lam_c enter by their lower ends, and everything else by upper ends. The reason is that beta lam falls
+in E, mu, h and rises in lam, and need falls in beta lam. need is computed without cancellation, as |X| r0 / sqrt m ((1
++ sqrt q) / (beta lam) + K eta_l).
 
 Source: repaired form of FL-NTK, Theorem B.3 (fl-ntk/B.3-certificate).
 """
@@ -36,36 +36,38 @@ from ntkfl.gram.counts import InitialCounts, changes_within, initial_counts
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 from ntkfl.memory import require
 
-LOUD = 0.05  # if the residual's rounding is above this share of the residual, the outputs are summed in balls
-IN_BALLS_UP_TO = 10**8  # most products for a sum in balls, which then takes some ten seconds
-SMALLEST_WEIGHTS = 1e-130  # least size of the largest weight, so that its rounding is far above counts.UNDERFLOW
-BYTES_OF_A_PAIR = 3000  # measured: bytes for each pair of samples in the balls of all matrices held at the same time
-_BLOCK = 4096  # neurons in a block of a sum
+LOUD = 0.05  # if the rounding of the residual is above this share of it, the outputs are summed in ball arithmetic
+IN_BALLS_UP_TO = 10**8  # largest number of products of a sum in balls, which then takes some ten seconds
+# the largest weight must have at least this size, so that its rounding is far above counts.UNDERFLOW
+SMALLEST_WEIGHTS = 1e-130
+# bytes for each pair of samples in all matrices of balls that are held at the same time, as measured
+BYTES_OF_A_PAIR = 3000
+_BLOCK = 4096  # number of neurons in a block of a sum
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A network at the start of a certificate."""
+    """The quantities of a network at the start that a certificate needs."""
 
     gram: arb_mat  # x x^T, (n, n)
     residual: list[arb]  # y - y(0), (n,)
-    x_norm: arb  # |X|, upper end
-    counts: InitialCounts  # active pairs, with bounds
-    width: arb  # m, exact
+    x_norm: arb  # the upper end of |X|
+    counts: InitialCounts  # the numbers of neurons that are active on two samples, with bounds
+    width: arb  # m, which is exact
 
     @cached_property
     def gram_abs(self) -> list[list[arb]]:
-        """|G| entrywise, upper ends."""
+        """The upper ends of |G|, entry by entry."""
         return [[abs(g).upper() for g in row] for row in self.gram.tolist()]
 
     @cached_property
     def residual_norm(self) -> arb:
-        """|y - y(0)|, upper end."""
+        """The upper end of |y - y(0)|."""
         return length(self.residual)
 
 
 def start(problem: Problem, setup: Setup, weights: Weights) -> Start:
-    """The start of a network whose weights `checked` has passed; call it within `precision()`."""
+    """The start of a network whose weights `checked` has accepted. It must be called within `precision()`."""
     counts = initial_counts(problem.x, weights)
     x, width = ball_matrix(problem.x), arb(setup.width)
     gram = x * x.transpose()
@@ -77,12 +79,12 @@ def start(problem: Problem, setup: Setup, weights: Weights) -> Start:
 
 
 def require_memory(problem: Problem) -> None:
-    """Refuse data whose matrices in balls do not fit into memory (`TooLittleMemory`), before any work."""
+    """Refuse data whose matrices of balls do not fit into memory (`TooLittleMemory`), before anything is computed."""
     require("the certificate", lambda samples: BYTES_OF_A_PAIR * samples**2, samples=problem.n)
 
 
 def checked(problem: Problem, setup: Setup, weights: Weights) -> Weights:
-    """The weights as float64.
+    """The weights as float64, after checks.
 
     Raises:
         TooLittleMemory: too many samples. ValueError: several outputs, another shape, weights not finite or all below
@@ -118,27 +120,30 @@ def weighted(gram: arb_mat | list[list[arb]], counts: arb_mat | np.ndarray, widt
 
 
 def length(vector: list[arb]) -> arb:
-    """Upper bound of the Euclidean norm, by the squares of upper ends: the square of a ball about 0 may go below 0."""
+    """An upper bound of the Euclidean norm, from the squares of upper ends.
+
+    The square of a ball that contains 0 would have a lower end below 0.
+    """
     return sum((abs(v).upper() ** 2 for v in vector), arb(0)).sqrt().upper()
 
 
 def low(estimate: Estimate) -> arb:
-    """The ball's lower end, as a ball."""
+    """The lower end of a ball, as a ball."""
     return ball(float(estimate.lo))
 
 
 def high(estimate: Estimate) -> arb:
-    """The ball's upper end, as a ball."""
+    """The upper end of a ball, as a ball."""
     return ball(float(estimate.hi))
 
 
 def down(x: arb) -> float:
-    """A float not above x."""
+    """A float that is not above x."""
     return float(enclosure(x).lo)
 
 
 def up(x: arb) -> float:
-    """A float not below x."""
+    """A float that is not below x."""
     return float(enclosure(x).hi)
 
 
@@ -150,7 +155,7 @@ def _residual(y: np.ndarray, sums: Estimate | list[arb], width: arb) -> list[arb
 
 
 def _sums_in_balls(x: arb_mat, weights: Weights) -> list[arb]:
-    """sum_r a_r relu(w_r.x_i), (n,)."""
+    """sum_r a_r relu(w_r.x_i), (n,), in ball arithmetic."""
     totals = arb_mat(x.nrows(), 1)
     for first in range(0, len(weights.hidden), _BLOCK):
         block = slice(first, first + _BLOCK)
@@ -201,7 +206,7 @@ def a_priori_certificate(
 
 
 class _Terms:
-    """The theorem's terms before training, in balls; lam and lam_c are lower ends, mu and mu_c upper ends."""
+    """The theorem's terms before training, in balls. lam and lam_c are lower ends, mu and mu_c are upper ends."""
 
     def __init__(self, problem: Problem, setup: Setup, given: Start) -> None:
         counts = given.counts
@@ -218,24 +223,24 @@ class _Terms:
         self.local_steps = setup.local_steps
 
     def perturbation(self, counts: np.ndarray) -> arb:
-        """E for these counts max(D, U), upper end."""
+        """The upper end of E for these counts max(D, U)."""
         return nonnegative_norm(weighted(self.given.gram_abs, counts, self.given.width)).upper()
 
     def gram_norm(self) -> arb:
-        """| |G| |_2, upper end."""
+        """The upper end of | |G| |_2."""
         return nonnegative_norm(arb_mat(self.given.gram_abs))
 
     def gain(self, e: arb) -> arb:
-        """beta lam, lower end."""
+        """The lower end of beta lam."""
         drift = self.mu * self.eta * (self.mu_c + e) * (self.local_steps - 1) / 2
         return (2 * (self.lam - e - drift) - self.rho * (self.mu + e) ** 2).lower()
 
     def stability(self, e: arb) -> arb:
-        """Margin of the local stability condition, lower end."""
+        """The lower end of the margin of the local stability condition."""
         return (2 * (self.lam_c - e) - self.eta * (self.mu_c + e) ** 2).lower()
 
     def need(self, gain: arb) -> arb:
-        """`need`, the bound on the movement under a contraction with beta lam = gain > 0, upper end."""
+        """The upper end of `need`, the bound on the movement under a contraction with beta lam = gain > 0."""
         reach = (1 + (1 - self.rho * gain).sqrt()) / gain + self.local_steps * self.eta
         return (self.given.x_norm * self.given.residual_norm / self.given.width.sqrt() * reach).upper()
 
@@ -266,7 +271,7 @@ class _Terms:
 
 
 def _trial_radii(terms: _Terms, counts: InitialCounts) -> np.ndarray:
-    """Radii from `need` at E = 0 to where E(R), about g #{|s| < R} / (2mn), exceeds lam."""
+    """Radii from `need` at E = 0 up to where E(R), which is about g #{|s| < R} / (2mn), exceeds lam."""
     g, lam = float(terms.gram_norm()), max(float(terms.lam), 1e-3 * float(terms.mu))
     distances = counts.distances[counts.distances > 0]
     top = 1.5 * float(np.quantile(distances, min(1.0, 2 * lam / g))) if distances.size else 1.0
@@ -277,7 +282,7 @@ def _trial_radii(terms: _Terms, counts: InitialCounts) -> np.ndarray:
 
 
 def _best(trials: tuple[Trial, ...]) -> Trial:
-    """The certified trial with the largest beta; if none certifies, the trial with the least shortfall."""
+    """The certified trial with the largest beta; if no trial certifies, the one with the least shortfall."""
     certified = [trial for trial in trials if trial.certified]
     if certified:
         return max(certified, key=lambda trial: trial.beta or 0.0)
@@ -285,7 +290,10 @@ def _best(trials: tuple[Trial, ...]) -> Trial:
 
 
 def _width_needed(terms: _Terms, shortfall: float) -> int | None:
-    """An estimate, m (need / R)^2, since E(R) hardly depends on the width and need falls as 1/sqrt(m)."""
+    """An estimate of the width that certifies, m (need / R)^2.
+
+    It uses that E(R) hardly depends on the width and that need falls as 1/sqrt(m).
+    """
     nothing = arb(0)
     if not (terms.stability(nothing) >= 0 and terms.gain(nothing) > 0):
         return None

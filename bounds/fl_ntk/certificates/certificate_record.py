@@ -1,7 +1,7 @@
 """The results of certificates: numbers and conditions as records, and as pages of text.
 
-`Trial` and `Certificate` are the records of fl-ntk/B.3-certificate and X.11, one theorem from the initial weights or
-from a checkpoint; `StableStepCertificate` is the record of X.12.
+`Trial` and `Certificate` are the records of fl-ntk/B.3-certificate and of X.11, which is the same theorem from a
+checkpoint in place of the initial weights. `StableStepCertificate` is the record of X.12.
 """
 
 import math
@@ -17,7 +17,7 @@ from ntkfl.problem import Setup
 
 @dataclass(frozen=True)
 class Condition:
-    """One inequality of the theorem; `margin` is right minus left, rounded down, or None if undefined."""
+    """One inequality of the theorem. `margin` is the right side minus the left, rounded down, or None if undefined."""
 
     name: str
     inequality: str
@@ -27,9 +27,9 @@ class Condition:
 
 @dataclass(frozen=True)
 class Trial:
-    """The theorem's numbers at one radius R, each rounded to the side that weakens the claim."""
+    """The theorem's numbers at one radius R. Each is rounded to the side that weakens the claim."""
 
-    radius: float  # R, exact
+    radius: float  # R, which is exact
     perturbation: float  # E
     h: float
     beta: float | None
@@ -45,29 +45,34 @@ class Trial:
 
     @property
     def shortfall(self) -> float:
-        """need / R if the other conditions hold, else infinite; a certificate needs at most 1."""
+        """need / R if the other conditions hold, otherwise infinite. For a certificate it must be at most 1."""
         admissible = all(condition.holds for condition in self.conditions[:2])
         return self.need / self.radius if admissible and self.need is not None else float("inf")
 
 
 @dataclass(frozen=True)
 class Certificate(Trial):
-    """The certified trial with the largest beta (if none certifies, the closest trial), and its setting."""
+    """The certified trial with the largest beta, with the quantities that do not depend on the radius.
 
-    # lam, lam_c: least eigenvalues of H(0) and of the clients' blocks, lower ends
+    If no trial certifies, it is the trial that comes closest.
+    """
+
+    # lam and lam_c are lower ends of the least eigenvalues of H(0) and of the clients' blocks
     lam: float
-    mu: float  # |H(0)|, upper end
+    mu: float  # the upper end of |H(0)|
     lam_c: float
-    x_norm: float  # |X|, upper end
-    r0: float  # |y - y(0)|, upper end
-    rho: float  # eta_g eta_l K / N, lower end
+    x_norm: float  # the upper end of |X|
+    r0: float  # the upper end of |y - y(0)|
+    rho: float  # the lower end of eta_g eta_l K / N
     width: int  # m
-    # neuron-sample pairs whose initial pattern rounding leaves undecided; all count against the certificate
+    # number of pairs (neuron, sample) whose initial activation is undecided by rounding; all count against the
+    # certificate
     doubtful: int
-    # if not certified, an ESTIMATE of a width that certifies: r0, lam, mu and E(R) are kept, need scales as 1/sqrt(m).
-    # None if certified, or if no width helps.
+    # If there is no certificate, an ESTIMATE of a width that certifies. It assumes that r0, lam, mu and E(R) stay the
+    # same,
+    # and that need scales as 1/sqrt(m). None if there is a certificate, or if no width helps.
     width_needed: int | None
-    trials: tuple[Trial, ...]  # every radius tried, ascending
+    trials: tuple[Trial, ...]  # the trials at every radius tried, ascending
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-safe values, `certified` first."""
@@ -75,14 +80,14 @@ class Certificate(Trial):
 
     @property
     def residual_factor(self) -> float | None:
-        """sqrt(q), the factor of |y - y(t)| per round, upper end, by which certificates are compared."""
+        """The upper end of sqrt(q), the factor of |y - y(t)| per round. Certificates are compared by this number."""
         return None if self.rate is None else float(np.nextafter(np.sqrt(self.rate), np.inf))
 
     def stable_step(self, setup: Setup) -> float | None:
-        """The largest eta_local, rounded down to three digits, with which the two conditions on the steps hold.
+        """The largest eta_local with which the two conditions on the steps hold, rounded down to three digits.
 
-        The two conditions are local stability and contraction, at the radius that allows the largest step; the third
-        condition is one on the width. None: no step is small enough, since lambda_min(H(0)) is not known to exceed E.
+        The two conditions are local stability and contraction, at the radius that allows the largest step. The third
+        condition is on the width. None: no step is small enough, since lambda_min(H(0)) is not known to exceed E.
         """
         mean = self.rho / setup.eta_local  # eta_g K / N
         limits = []
@@ -151,7 +156,7 @@ def _decimal(value: float | None, digits: int, rounding: str) -> str:
 
 
 def certificate_text(headline: str, numbers: Mapping[str, str], conditions: tuple[Condition, ...], footer: str) -> str:
-    """A certificate as text: the theorem in one sentence, the numbers, each condition with its margin."""
+    """A certificate as text: the theorem in one sentence, the numbers, and each condition with its margin."""
     lines = [headline, "", *(f"  {meaning:<28}{shown}" for meaning, shown in numbers.items()), ""]
     for condition in conditions:
         margin = "not reached" if condition.margin is None else f"margin {_signed(condition.margin)}"
@@ -167,25 +172,29 @@ def _signed(margin: float) -> str:
 
 @dataclass(frozen=True)
 class StableStepCertificate:
-    """The theorem's numbers at one radius R and one norm |S^-1 r|, each rounded to the side that weakens the claim."""
+    """The theorem's numbers at one radius R and in one norm |S^-1 r|.
+
+    Each is rounded to the side that weakens the claim.
+    """
 
     radius: float  # R, exact
     power: float  # p; S is H^(p/2) in float64, and p = 1 gives the H^-1 norm
     perturbation: float  # E
     local_perturbation: float  # E_c
-    frozen_rate: float  # |S^-1 M S|, of the frozen kernel
-    rate: float  # q, of the network
-    need: float | None  # bound on the movement; None if q >= 1
+    frozen_rate: float  # |S^-1 M S| for the frozen kernel
+    rate: float  # q, for the network
+    need: float | None  # the bound on the movement; None if q >= 1
     norm: float  # |S^-1 (y - y(0))|
     norm_bound: float  # |S|, so that |y - y(t)| <= norm_bound * norm * rate^t
     r0: float  # |y - y(0)|
-    lam: float  # lower end of lambda_min(H)
+    lam: float  # the lower end of lambda_min(H)
     mu: float  # |H|
     x_norm: float  # |X|
     width: int  # m
-    doubtful: int  # neuron-sample pairs whose pattern rounding leaves undecided, counted against the certificate
+    # number of pairs (neuron, sample) whose activation is undecided by rounding; they count against the certificate
+    doubtful: int
     conditions: tuple[Condition, ...]
-    radii: int  # number of radii that were scanned, from smallest_radius to largest_radius
+    radii: int  # number of radii that were tried, from smallest_radius to largest_radius
     smallest_radius: float
     largest_radius: float
     root: np.ndarray = field(repr=False, compare=False)  # S
@@ -197,12 +206,12 @@ class StableStepCertificate:
 
     @property
     def residual_factor(self) -> float:
-        """q, the factor of the residual's norm per round, by which certificates are compared."""
+        """q, the factor of the residual's norm per round. Certificates are compared by this number."""
         return self.rate
 
     @property
     def shortfall(self) -> float:
-        """need / R, or infinity if q >= 1; a certificate needs at most 1."""
+        """need / R, or infinity if q >= 1. For a certificate it must be at most 1."""
         return float("inf") if self.need is None else self.need / self.radius
 
     def to_dict(self) -> dict[str, Any]:

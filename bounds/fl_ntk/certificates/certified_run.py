@@ -1,4 +1,4 @@
-"""Runs with the certificate of B.3-certificate: the certificate, and the measured residuals and movements."""
+"""Runs with their certificate of B.3-certificate, and their measured residuals and movements."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -13,7 +13,7 @@ from bounds.fl_ntk.certificates.certificate_record import Certificate
 from ntkfl.estimate import Estimate
 
 rate = sp.Symbol("q", positive=True)  # 1 - beta rho lambda
-need = sp.Symbol("need", positive=True)  # the certificate's bound on the movement
+need = sp.Symbol("need", positive=True)  # the bound of the certificate on the movement
 
 
 def certified(says: str, certificate: Callable[[Any], Any]) -> Hypothesis:
@@ -23,10 +23,10 @@ def certified(says: str, certificate: Callable[[Any], Any]) -> Hypothesis:
 
 @lru_cache(maxsize=4)
 def certificate(case: FederatedRun) -> Certificate:
-    """The certificate of B.3-certificate from a run's initial weights, cached."""
+    """The certificate of B.3-certificate from a run's initial weights. It is kept for later calls."""
     return a_priori_certificate(case.problem, case.setup, case.weights)
 
 
 def residuals_and_movements(case: FederatedRun) -> tuple[Estimate, ...]:
-    """|y - y(t)|^2 for t >= 1; the movement of all global and of all local weight vectors."""
+    """|y - y(t)|^2 for t >= 1, and the movements of all global and of all local weight vectors."""
     return case.observed("residual_norm")[1:].squared(), case.observed("movement"), case.observed("local_movement")

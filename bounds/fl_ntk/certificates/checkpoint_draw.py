@@ -1,4 +1,4 @@
-"""Runs of Algorithm 1 from a checkpoint: the cases of the certificates X.11 and X.12."""
+"""Runs of Algorithm 1 from a checkpoint, the cases of the certificates X.11 and X.12."""
 
 from dataclasses import replace
 
@@ -7,25 +7,26 @@ from bounds.federated_run import FederatedFamily, FederatedRun, federated_famili
 from ntkfl import Problem, Setup, Weights, simulate
 from ntkfl.initialisation import draw
 
-TRAINED = 300  # rounds before the checkpoint
+TRAINED = 300  # number of rounds before the checkpoint
 
 
 def _trained(base: FederatedFamily, seed: int) -> FederatedRun:
-    """A run of another family from its weights after 300 rounds, taken exactly."""
+    """A run of another family that starts from the weights after 300 rounds. These weights are taken as exact."""
     return from_checkpoint(base.problem(seed), replace(base.setup, seed=seed), TRAINED)
 
 
 def _checkpoints(base: FederatedFamily) -> Family:
     """The runs of another family from a checkpoint.
 
-    The search draws any small run: with labels near its outputs every network is like a checkpoint.
+    The counterexample search draws any small run, since a network whose labels are near its outputs is like a
+    checkpoint.
     """
     small = federated_runs(n=(1, 4), width=(1, 512))
     return Family(f"{base.name}, after {TRAINED} rounds", _trained, small, (base,), base.trials, needs=5)
 
 
 def from_checkpoint(problem: Problem, setup: Setup, trained: int) -> FederatedRun:
-    """The run of this setup from the weights that `trained` rounds make of the seed's weights."""
+    """The run of this setup from a checkpoint, which is made by training the seed's weights for `trained` rounds."""
     weights = draw(setup.width, problem.d, setup.seed, setup.sigma)
     if trained:
         run = simulate(problem, replace(setup, rounds=trained), weights, keep=[trained], movements=False)
@@ -34,7 +35,10 @@ def from_checkpoint(problem: Problem, setup: Setup, trained: int) -> FederatedRu
 
 
 def checkpoint_families(options: Options) -> tuple[Family, ...]:
-    """Digits (n=8, three clients of unequal sizes) or the user's data, at width 1000 after 300 rounds at eta_l=.1."""
+    """Digits (n=8, three clients of unequal sizes) or the user's data, at a checkpoint of networks of width 1000.
+
+    The checkpoint is after 300 rounds at eta_l = .1.
+    """
     if options.data is not None:
         families = federated_families(options, label="eta_l=.1", movements=True, width=1000, eta_local=0.1, rounds=40)
         return tuple(map(_checkpoints, families))

@@ -1,20 +1,17 @@
 """A certificate from any weights at any stable step, in a norm |H^(-p/2) r|, 0 <= p <= 1 (X.12).
 
-As in certificate.py the claim holds with certainty and at finite width, the weights are exactly their floats, and ties
-and clients of unequal sizes are allowed. Unlike there, the round map of the frozen kernel is kept exactly, and only the
-change of the kernel is bounded. The norm is |S^-1 r|, in which this map contracts at any stable step for p = 1 (X.2,
-X.3).
+As in certificate.py the claim holds with certainty and at finite width, the float64 weights are taken as exact, and
+ties and clients of unequal sizes are allowed. In contrast to that certificate, the round map of the frozen kernel is
+kept exactly, and only the change of the kernel is bounded. The norm is |S^-1 r|. In this norm the map contracts at any
+stable step if p = 1 (X.2, X.3).
 
 Theorem. Let n_ij count the neurons active on x_i and x_j at the start, D_ij and U_ij be as in certificate.py for a
-radius R > 0, and put
-  H_ij = G_ij (n_ij + (U_ij - D_ij) / 2) / m,  B_ij = |G_ij| (D_ij + U_ij) / (2m),  E = |B|_2,  E_c = max_c |B_cc|_2,
-  A = I - eta_l blockdiag H_cc,  a >= |A|_2,  M = I - (eta_g/N) H eta_l sum_{k<K} A^k.
-Let S be any invertible matrix, and
-  delta_0 = 0,  rho_k = |A^k S| + delta_k,  delta_{k+1} = a delta_k + eta_l E_c rho_k,
-  q = |S^-1 M S| + (eta_g eta_l/N) sum_{k<K} (E |S^-1| rho_k + |S^-1 H| delta_k),  z0 = |S^-1 (y - y(0))|,
-  need = (eta_l / sqrt m) z0 sum_{k<K} rho_k (|X| eta_g / (N (1 - q)) + max_c |X_c|).
-If q < 1 and need <= R, then for all t: |S^-1 (y - y(t))| <= q^t z0, and every u_r(t) and w_{k,c,r}(t) with k <= K
-stays within R of its start.
+radius R > 0, and put H_ij = G_ij (n_ij + (U_ij - D_ij) / 2) / m,  B_ij = |G_ij| (D_ij + U_ij) / (2m),  E = |B|_2,  E_c
+= max_c |B_cc|_2, A = I - eta_l blockdiag H_cc,  a >= |A|_2,  M = I - (eta_g/N) H eta_l sum_{k<K} A^k. Let S be any
+invertible matrix, and delta_0 = 0,  rho_k = |A^k S| + delta_k,  delta_{k+1} = a delta_k + eta_l E_c rho_k, q = |S^-1 M
+S| + (eta_g eta_l/N) sum_{k<K} (E |S^-1| rho_k + |S^-1 H| delta_k),  z0 = |S^-1 (y - y(0))|, need = (eta_l / sqrt m) z0
+sum_{k<K} rho_k (|X| eta_g / (N (1 - q)) + max_c |X_c|). If q < 1 and need <= R, then for all t: |S^-1 (y - y(t))| <=
+q^t z0, and every u_r(t) and w_{k,c,r}(t) with k <= K stays within R of its start.
 
 Proof: docs/proofs/certificates.md#any-stable-step.
 
@@ -44,15 +41,16 @@ from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.rounding import row_norms
 
 TRIAL_RADII = 60
-LEAST_CHANGE = 1e-6  # least E at the largest radius, relative to the largest |G_ij|
+LEAST_CHANGE = 1e-6  # the least value of E at the largest radius, relative to the largest |G_ij|
 # lower bounds on the largest and on the smallest radius, relative to the neurons' largest distance
 LEAST_TOP, LEAST_RADIUS = 1e-12, 1e-14
-SLACK = 1e-6  # margin by which a promising choice must certify, since H differs a little from radius to radius
+# relative margin with which a promising choice must certify, since H differs a little from radius to radius
+SLACK = 1e-6
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A radius and a norm, with the q and need that float64 expects of them."""
+    """A radius and a norm, with the q and need that are expected from a computation in float64."""
 
     radius: float
     power: float
@@ -74,7 +72,7 @@ def scan(
     gains: np.ndarray,
     powers: tuple[float, ...],
 ) -> Iterator[Candidate]:
-    """At most two candidates: the promising candidate with the least q, then the candidate with the least need / R."""
+    """At most two candidates: the promising one with the least q, and then the one with the least need / R."""
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
     changes = _gram_abs(given) * (losses + gains) / (2 * setup.width)
     norms = [(_top(change), max(_top(change[np.ix_(own, own)]) for own in problem.members)) for change in changes]
@@ -92,11 +90,11 @@ def scan(
 def trial_radii(
     problem: Problem, setup: Setup, given: Start, powers: tuple[float, ...], count: int = TRIAL_RADII
 ) -> np.ndarray:
-    """Radii from `need` at E = 0 to where E, about |G| #{|s| < R} / (2mn), leaves no contraction."""
+    """Radii from `need` at E = 0 up to where E, which is about |G| #{|s| < R} / (2mn), leaves no contraction."""
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
     distances, gram = given.counts.distances[given.counts.distances > 0], _gram_abs(given)
     needs = [c.need for c in (f.candidate(0.0, 0.0, 0.0) for f in frozen) if c.rate < 1]
-    # without distances, the scale of the weights
+    # without distances the scale of the weights is taken
     size = float(distances.max()) if distances.size else 1000 * min(needs, default=0.0) or 1.0
     allowed = max(max(f.tolerance for f in frozen), LEAST_CHANGE * gram.max())
     share = min(1.0, 4 * allowed / _top(gram))
@@ -106,7 +104,7 @@ def trial_radii(
 
 
 class _Frozen:
-    """The numbers of one norm, with the patterns frozen at the start."""
+    """The numbers of one norm, with the activation patterns frozen at the start."""
 
     def __init__(self, problem: Problem, setup: Setup, given: Start, power: float) -> None:
         gram = _floats(given.gram.tolist())
@@ -137,7 +135,7 @@ class _Frozen:
 
     @property
     def tolerance(self) -> float:
-        """About the largest E for which q < 1."""
+        """The largest E for which q < 1, approximately."""
         return max(0.0, 1 - self.rate) / (self.share * self.inverse_norm * sum(self.sizes))
 
     def candidate(self, radius: float, e: float, e_local: float) -> Candidate:
@@ -152,7 +150,10 @@ class _Frozen:
 
 
 def positive(eigenvalues: np.ndarray) -> np.ndarray:
-    """The eigenvalues of H, ascending, raised to be positive, so that S is invertible."""
+    """The eigenvalues of H, ascending. Those that are not positive are replaced by small positive numbers.
+
+    So S is invertible.
+    """
     return np.maximum(eigenvalues, 1e-12 * eigenvalues[-1] if eigenvalues[-1] > 0 else 1.0)
 
 
@@ -173,8 +174,8 @@ def _top(symmetric: np.ndarray) -> float:
 
 
 POWERS = (1.0, 0.5, 0.25)
-COARSE = 24  # number of radii in a quick look
-POWERS_OF_A = 16  # for larger k, |A^k S| is bounded by a |A^(k-1) S|
+COARSE = 24  # number of radii for a quick estimate
+POWERS_OF_A = 16  # for larger powers k, |A^k S| is bounded by a |A^(k-1) S|
 
 
 def stable_step_certificate(
@@ -186,7 +187,8 @@ def stable_step_certificate(
 ) -> StableStepCertificate:
     """Whether the theorem of this module holds for this network, at the best of the radii and norms tried.
 
-    Radii and norms are chosen in float64; balls then judge the choice, and, if it fails, the next best.
+    Radii and norms are chosen in float64. The choice is then checked in ball arithmetic. If it fails, the next best
+    choice is checked.
 
     Rows may have any norm. The default is 60 radii, log-spaced from the movement needed if E were 0. `powers` has the p
     of the norms |H^(-p/2) r| to try, each in [0, 1]; 1 is the H^-1 norm.
@@ -211,12 +213,15 @@ def stable_step_certificate(
             certified = certified or judged
             if judged.certified:
                 return judged
-        assert certified is not None  # the scan gives at least one candidate
+        assert certified is not None  # `scan` returns at least one candidate
         return certified
 
 
 def expected(problem: Problem, setup: Setup, weights: Weights, powers: tuple[float, ...] = POWERS) -> Candidate:
-    """The expected result of `stable_step_certificate` in float64, on a coarse grid of radii: no certificate."""
+    """The expected result of `stable_step_certificate`, from float64 and a coarse grid of radii.
+
+    It is not a certificate.
+    """
     weights = checked(problem, setup, weights)
     with precision():
         given = start(problem, setup, weights)
@@ -225,10 +230,11 @@ def expected(problem: Problem, setup: Setup, weights: Weights, powers: tuple[flo
 
 
 class _Kernel:
-    """H and B at one radius, in balls, with their client blocks."""
+    """H and B at one radius, in ball arithmetic, with their client blocks."""
 
     def __init__(self, problem: Problem, given: Start, losses: np.ndarray, gains: np.ndarray) -> None:
-        # Doubtful counts widen both ends; all four counts are integers, so that halves are exact.
+        # Activations that rounding leaves undecided widen both ends. All four counts are integers, so that halves are
+        # exact.
         lower, upper = given.counts.at_least - losses, given.counts.at_most + gains
         self.h = weighted(given.gram, (lower + upper) / 2, given.width)
         self.blocks = arb_mat(problem.n, problem.n)  # blockdiag H_cc
@@ -249,7 +255,7 @@ def _judged(
     gains: np.ndarray,
     radii: np.ndarray,
 ) -> StableStepCertificate:
-    """All numbers and conditions at one radius and in one norm, in balls."""
+    """All numbers and conditions at one radius and in one norm, in ball arithmetic."""
     kernel = _Kernel(problem, given, losses, gains)
     spectrum = enclosure(kernel.h)
     root = norm_root(spectrum.value, candidate.power)
@@ -319,13 +325,16 @@ def _conditions(radius: float, frozen: arb, rate: arb, need: arb | None) -> tupl
 
 
 def norm_root(h: Float[np.ndarray, "n n"], power: float) -> Float[np.ndarray, "n n"]:
-    """S = V diag(nu^(p/2)) in float64, from the eigenpairs of a symmetric matrix; nu is kept above 0."""
+    """The matrix S = V diag(nu^(p/2)) in float64, from the eigenpairs of a symmetric matrix, with nu kept above 0."""
     values, vectors = np.linalg.eigh((h + h.T) / 2)
     return vectors * positive(values) ** (power / 2)
 
 
 def norm(matrix: arb_mat) -> arb:
-    """Upper bound of the spectral norm of a matrix of balls; scaled, since squares may exceed float64."""
+    """An upper bound of the spectral norm of a matrix of balls.
+
+    The matrix is scaled, since squares may exceed float64.
+    """
     largest = max(float(abs(b).upper()) for row in matrix.tolist() for b in row)
     scale = arb(2) ** int(np.frexp(largest)[1]) if np.isfinite(largest) else arb(1)
     scaled = matrix * (1 / scale)

@@ -1,4 +1,4 @@
-"""Runs that meet the premise of theorem B.3's proof: steps, radius R and random events."""
+"""Runs that meet the premise of theorem B.3's proof: the step sizes, the radius R, and the random events."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -18,7 +18,7 @@ from ntkfl.initialisation import draw
 
 
 def near_run(x: np.ndarray, direction: np.ndarray, owner: np.ndarray, weights: Weights, setup: Setup) -> FederatedRun:
-    """The run in balls whose initial residual y - y(0) has the length 1e-6 and this direction.
+    """The run in ball arithmetic whose initial residual y - y(0) has the length 1e-6 and this direction.
 
     The direction need not have unit length.
     """
@@ -34,9 +34,10 @@ def unit_points(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
 
 
 def _near_labels(seed: int) -> FederatedRun:
-    """Four points, one or two clients, one to three local steps at .1 to .7 of a step that surely contracts.
+    """Four points, one or two clients, and one to three local steps.
 
-    Every third residual is the bottom eigenvector of H(0), which contracts the slowest.
+    The step size is .1 to .7 of one with which the residual surely contracts. Every third residual is the bottom
+    eigenvector of H(0), which contracts the slowest.
     """
     rng = np.random.default_rng([seed, 5])
     n, d, width, steps, clients = 4, 6, 32, 1 + seed // 2 % 3, 1 + seed % 2
@@ -58,7 +59,10 @@ NEAR_LABELS = Family("labels near the outputs", _near_labels, federated_runs(rou
 
 
 def overshooting_client() -> FederatedRun:
-    """One client, eta_l = 3/|H(0)|, and a residual along the top eigenvector: every local step doubles the residual."""
+    """One client, with eta_l = 3/|H(0)| and a residual along the top eigenvector.
+
+    Every local step doubles the residual.
+    """
     x, weights = unit_points(np.random.default_rng(0), 4, 6), draw(32, 6, 0)
     values, vectors = np.linalg.eigh(gram.finite(x, weights.hidden))
     setup = Setup(width=32, eta_local=3 / float(values[-1]), local_steps=3, rounds=1)
@@ -66,10 +70,12 @@ def overshooting_client() -> FederatedRun:
 
 
 def growing_round() -> FederatedRun:
-    """Twenty stable local steps, eta_l q < 2 on every client and eta_g = 1/2: the residual grows in the first round.
+    """Twenty local steps that are stable (eta_l q < 2 on every client), with eta_g = 1/2.
 
-    The round map M is not symmetric: its spectral radius is below 1, its norm above. The residual is the direction
-    that M stretches the most.
+    The residual grows in the first round.
+
+    The round map M is not symmetric. Its spectral radius is below 1, and its norm is above 1. The residual has the
+    direction that M stretches the most.
     """
     n, d, width, steps, clients = 6, 2, 64, 20, 2
     x, weights, owner = unit_points(np.random.default_rng(112), n, d), draw(width, d, 112), np.arange(n) % clients
@@ -82,21 +88,22 @@ def growing_round() -> FederatedRun:
     return near_run(x, stretched, owner, weights, setup)
 
 
-contracting_families = with_own(small_steps, NEAR_LABELS)  # few runs of the default families surely contract
+# the second family is needed since few runs of the default families surely contract
+contracting_families = with_own(small_steps, NEAR_LABELS)
 
 
 def spectrum(case: FederatedRun) -> dict:
-    """lambda, kappa of H(0), certified, and n and K: the symbols in the paper's limits on steps."""
+    """The values of lambda and kappa of H(0), certified, and of n and K: the symbols in the paper's limits on steps."""
     return run_values(case, lam, kappa, n, K)
 
 
 def radius(case: FederatedRun) -> float:
-    """R = lambda/(1000 n), the largest that the proof admits, rounded down."""
+    """R = lambda/(1000 n), rounded down, which is the largest radius that the proof admits."""
     return float(case.smallest_eigenvalue.lo) / (1000 * case.problem.n) * (1 - 1e-12)
 
 
 def step_margin(limit, case: FederatedRun) -> Estimate:
-    """The distances of eta_l and eta_g eta_l below a limit, relative to the limit, (2,)."""
+    """The distances of eta_l and of eta_g eta_l below a limit, relative to the limit, (2,)."""
     setup = case.setup
     largest = float(evaluate(limit, spectrum(case)).lo)
     shares = np.array([setup.eta_local, setup.eta_local * setup.eta_global]) / largest
@@ -123,10 +130,10 @@ WITHIN_RADIUS = Hypothesis(
 
 @lru_cache(maxsize=4)
 def _crowding(case: FederatedRun) -> np.ndarray:
-    """Margins: the least over i of 4 m R - #{r: |w_r.x_i| < R}, and 2 n R - |x_i.x_j max(D_ij, U_ij)|_F / m.
+    """Two margins: the least over i of 4 m R - #{r: |w_r.x_i| < R}, and 2 n R - |x_i.x_j max(D_ij, U_ij)|_F / m.
 
-    If each weight vector moves by up to R, at most D_ij of the neurons that are active on both samples cease to be, and
-    at most U_ij others become so.
+    If each weight vector moves by up to R, then for two samples at most D_ij of the neurons that are active on both
+    cease to be, and at most U_ij others become active on both.
     """
     x, hidden, reach = case.problem.x, case.weights.hidden, radius(case)
     z, m = x @ hidden.T, case.setup.width
@@ -152,7 +159,7 @@ def paper_run(
 ) -> FederatedRun:
     """The run of four rounds with eta_l = share lambda/(kappa n^2 K), whose residual has length 1.
 
-    `direction` is that of y - y(0); None stands for the bottom eigenvector of H(0), which contracts the slowest.
+    `direction` is that of y - y(0). None stands for the bottom eigenvector of H(0), which contracts the slowest.
     """
     values, vectors = np.linalg.eigh(gram.finite(x, weights.hidden))
     chosen = vectors[:, 0] if direction is None else direction
@@ -163,12 +170,11 @@ def paper_run(
 
 
 def step_run(of_the_lemma: bool, width: int, seed: int) -> FederatedRun:
-    """Four points, two clients, four rounds, and a share of the largest step in theorem B.3's proof or in Lemma 6.2.
+    """Four points, two clients and four rounds, with a share of a largest step size.
 
-    R is so small that a sample has one neuron or none within R of a kink. Every other residual is the bottom
-    eigenvector of H(0), which contracts the slowest; every third server step is 1/8.
-
-    With `of_the_lemma` eta_l goes up to 1/(400 kappa K n^2), without lambda.
+    This is the largest step size in theorem B.3's proof or, if `of_the_lemma`, in Lemma 6.2: there eta_l goes up to
+    1/(400 kappa K n^2), without lambda. R is so small that a sample has at most one neuron within R of a kink. Every
+    other residual is the bottom eigenvector of H(0), which contracts the slowest. Every third server step is 1/8.
     """
     rng = np.random.default_rng([seed, 6])
     x, weights = unit_points(rng, 4, 6), draw(width, 6, seed)
@@ -190,7 +196,7 @@ def _any_step(
     return paper_run(x, np.arange(size) % min(clients, size), weights, setup, share / 1000, direction)
 
 
-# 1 to 4 points, any labels, narrow and wide networks, steps up to the limit.
+# One to four points, with any labels, narrow and wide networks, and step sizes up to the limit.
 _counts = [st.integers(1, 4), st.integers(2, 6), st.sampled_from([16, 256, 4096]), st.integers(1, 3)]
 _shares = [st.integers(1, 3), st.floats(0.01, 0.99), st.floats(0.05, 1.0), st.integers(0, 2**16)]
 ANY_STEP = st.builds(_any_step, *_counts, *_shares)
@@ -199,24 +205,30 @@ LEMMA_STEPS = Family("steps of the lemma", step_run, ANY_STEP, (True, 2**14), tr
 
 
 def long_row_in_the_premise() -> FederatedRun:
-    """One row of norm 40, so that lambda = 1600, at eta_l = .0024: below lambda/1000 and 1/400, but above 2/lambda."""
+    """One row of norm 40, so that lambda = 1600, at eta_l = .0024.
+
+    This eta_l is below lambda/1000 and 1/400, but above 2/lambda.
+    """
     problem = Problem(np.array([[40.0]]), np.array([1e-3]), name="one row of norm 40")
     setup = Setup(2, eta_local=0.0024, local_steps=1, rounds=1)
     return federated_run(problem, setup, Weights(np.full((2, 1), 100.0), np.array([1.0, -1.0])))
 
 
 def overshooting_steps() -> FederatedRun:
-    """One point, lambda = 1, and sixteen local steps at eta_l = 3: each of them doubles the residual."""
+    """One point with lambda = 1, and sixteen local steps at eta_l = 3. Each of them doubles the residual."""
     return aligned_run(eta_local=3.0, rounds=1, residual=1e-10, local_steps=16)
 
 
 def overshooting_server_in_the_premise() -> FederatedRun:
-    """One point, lambda = 1, a client's step of 1/500 and a server's of 2000."""
+    """One point with lambda = 1, a client's step of 1/500, and a server's step of 2000."""
     return aligned_run(eta_local=0.002, eta_global=2000.0, rounds=1, residual=1e-4)
 
 
 def lone_neuron_far_from_its_label() -> FederatedRun:
-    """One neuron with a = -1 and a label out of reach: the first step turns it off, and nothing moves afterwards."""
+    """One neuron with a = -1, and a label out of reach.
+
+    The first step turns the neuron off, and nothing moves afterwards.
+    """
     problem = Problem(np.array([[1.0]]), np.array([1e5]), name="one neuron, a = -1")
     setup = Setup(1, eta_local=9e-4, local_steps=1, rounds=3)
     return federated_run(problem, setup, Weights(np.array([[1.0]]), np.array([-1.0])))
@@ -231,7 +243,7 @@ NECESSITY = {
 
 
 def round_constants(case: FederatedRun) -> dict:
-    """n, N, K, the steps, lambda, R = lambda/(1000 n) and |y - y(t)| for t = 0..T-1."""
+    """The values of n, N, K, the step sizes, lambda, R = lambda/(1000 n), and |y - y(t)| for t = 0..T-1."""
     return run_values(case, n, N, K, eta_local, eta_global, lam) | {
         R: radius(case),
         r_t: case.observed("residual_norm")[:-1],

@@ -14,7 +14,7 @@ _SORTED = chain(rm_id(lambda term: isinstance(term, sp.ZeroMatrix)), flatten, so
 
 @dataclass(frozen=True)
 class Canonical:
-    """A matrix expression of canonical parts, which sympy's operators would simplify again, for seconds.
+    """A matrix expression of canonical parts. sympy's operators would simplify the parts again, which takes seconds.
 
     No term occurs twice in a sum.
     """

@@ -1,4 +1,7 @@
-"""The coefficient of a leading power of the width, extrapolated from a ladder by a fit with the next order."""
+"""The coefficient of a leading power of the width.
+
+It is extrapolated from several widths by a fit that includes the next order.
+"""
 
 from collections.abc import Sequence
 
@@ -11,13 +14,14 @@ LEVEL = 0.99
 
 
 def leading_coefficient(sizes: np.ndarray, samples: Sequence[np.ndarray], power: float) -> Estimate:
-    """The c of E[sample] = c size^power (1 + O(size^(-1/2))), entry by entry, from `samples` of each of `sizes`.
+    """The number c in E[sample] = c size^power (1 + O(size^(-1/2))), entry by entry.
 
-    At least three different sizes are needed, and two seeds of each.
+    `samples` has the samples of each of `sizes`. At least three different sizes are needed, and two seeds of each.
 
-    The mean over seeds, divided by size^power, is fitted by c + b size^(-1/2). Its weights come from the variance over
-    seeds, which is taken to follow a power of the size. The half-width is the 99% t-interval (for all entries together,
-    by Bonferroni), plus the change of c when the two smallest sizes are dropped, if at least three are left.
+    The mean over seeds, divided by size^power, is fitted by c + b size^(-1/2). The weights of the fit come from the
+    variance over seeds, which is taken to follow a power of the size. The half-width is the 99% t-interval (for all
+    entries together, by Bonferroni) plus the change of c when the two smallest sizes are dropped, if at least three are
+    left.
 
     Raises:
         ValueError: fewer than three sizes or two seeds.
@@ -45,7 +49,10 @@ def leading_coefficient(sizes: np.ndarray, samples: Sequence[np.ndarray], power:
 
 
 def _spread(sizes: np.ndarray, variance: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Standard deviations over seeds, smoothed over the sizes, (s, entries); at least the rounding."""
+    """The standard deviations over seeds, smoothed over the sizes, (s, entries).
+
+    They are at least the rounding error.
+    """
     floor = np.maximum((1e-12 * np.abs(mean)) ** 2, 1e-300)
     design = np.stack([np.ones_like(sizes), np.log(sizes)], axis=1)
     fit = np.linalg.lstsq(design, np.log(np.maximum(variance, floor)), rcond=None)[0]

@@ -1,6 +1,7 @@
-"""The kernel at infinite width of a run's data, H_inf; its features; the remainder of a round beyond I - rho H_inf.
+"""H_inf, the kernel at infinite width of a run's data, training on its features, and the remainder of a round.
 
-Appendix C takes lambda and kappa of H_inf; its recursion bounds this remainder.
+The remainder is what the map I - rho H_inf does not explain. Appendix C takes lambda and kappa of H_inf, and its
+recursion bounds this remainder.
 """
 
 from collections.abc import Callable
@@ -33,7 +34,7 @@ class LimitKernel(NamedTuple):
 
 
 def limit_kernel(case: FederatedRun | KernelCase) -> LimitKernel:
-    """The limit kernel of a case's data; cached, since all seeds of a user's data share it."""
+    """The limit kernel of a case's data. It is kept, since all seeds of a user's data have the same one."""
     return _limit_kernel(case.problem)
 
 
@@ -44,7 +45,7 @@ def _limit_kernel(problem: Problem) -> LimitKernel:
 
 
 def round_rate(case: FederatedRun | KernelCase) -> Estimate:
-    """rho = eta_g eta_l K / N of a run or of a kernel case, in balls."""
+    """rho = eta_g eta_l K / N of a run or of a kernel case, in ball arithmetic."""
     return evaluate(STEP, run_values(case, eta_global, eta_local, K, N))
 
 
@@ -88,16 +89,16 @@ PRINTED_STEP = Hypothesis(
 
 
 def printed_powers(case: FederatedRun) -> Estimate:
-    """(I - rho H_inf)^t y for t = 0..T, (T+1, n), in balls around the floats of H_inf and rho.
+    """(I - rho H_inf)^t y for t = 0..T, (T+1, n), from the nearest floats of H_inf and rho.
 
-    The effect of the distance of these floats from H_inf and rho is added at the end: a change F of the map changes its
-    t-th power by at most t |F| g^(t-1), where g >= 1 bounds the norms of both maps. Balls with radii would overestimate
-    this effect far more.
+    The effect of the distance of these floats from H_inf and rho is added at the end. A change F of the map changes its
+    t-th power by at most t |F| g^(t-1), where g >= 1 bounds the norms of both maps. Ball arithmetic with these
+    distances as radii would overestimate the effect far more.
     """
     return _powers(case.problem, limit_kernel(case), float(case.rho.value), float(case.rho.error), case.setup.rounds)
 
 
-@lru_cache(maxsize=4)  # all seeds of a user's data share these
+@lru_cache(maxsize=4)  # they are kept, since all seeds of a user's data have the same powers
 def _powers(problem: Problem, kernel: LimitKernel, step: float, step_error: float, rounds: int) -> Estimate:
     h, largest, rho = kernel.matrix, float(kernel.largest.hi), Estimate(step, step_error)
     times = np.arange(rounds + 1)
@@ -115,12 +116,12 @@ def _powers(problem: Problem, kernel: LimitKernel, step: float, step_error: floa
 
 
 def error_norms(case: FederatedRun) -> Estimate:
-    """|e(t)|, t = 0..T, with e(t) = y(t) - y + (I - rho H_inf)^t y."""
+    """|e(t)| for t = 0..T, where e(t) = y(t) - y + (I - rho H_inf)^t y."""
     return distance(case.observed("outputs") + printed_powers(case), case.problem.y)
 
 
 def remainders(case: FederatedRun, round_map: Estimate) -> Estimate:
-    """xi(t) = (y(t+1) - y) - A (y(t) - y), t = 0..T-1, (T, n), where A, (n, n), is a linear map of one round."""
+    """xi(t) = (y(t+1) - y) - A (y(t) - y) for t = 0..T-1, (T, n), where A, (n, n), is a linear map of one round."""
     off = case.observed("outputs") - case.problem.y
     return Estimate.stacked(off[t + 1] - round_map @ off[t] for t in range(case.setup.rounds))
 
@@ -131,7 +132,7 @@ def printed_map(case: FederatedRun) -> Estimate:
 
 
 def remainder_ratio(case: FederatedRun) -> Estimate:
-    """max_t |xi(t)| / |y - y(t)|, xi of the map I - rho H_inf: the factor that Eq (18) bounds."""
+    """max_t |xi(t)| / |y - y(t)|, with the xi of the map I - rho H_inf. Eq (18) bounds this factor."""
     xi, r = remainders(case, printed_map(case)), case.observed("residual_norm")[:-1]
     size = xi.norm(-1)
     low, high = size.lo * (1 - 1e-12) / r.hi, size.hi * (1 + 1e-12) / r.lo
@@ -142,9 +143,9 @@ Look = Callable[[int, np.ndarray, arb_mat, arb_mat], None]
 
 
 def train_features(case: KernelCase, rounds: int, look: Look | None = None) -> arb_mat:
-    """The weights w, (n, 1), of f(x_i) = L_i . w, H = L L^T, after training from w = 0.
+    """The weights w, (n, 1), of f(x_i) = L_i . w with H = L L^T, after training from w = 0.
 
-    Every local step calls `look` with the round, the client's samples, their rows of L, and their outputs less the
+    Every local step calls `look` with the round, the client's samples, their rows of L, and their outputs minus the
     labels.
     """
     problem, setup = case.problem, case.setup

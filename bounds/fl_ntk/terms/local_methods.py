@@ -19,5 +19,5 @@ FEDPROX = IDENTITY - eta_global * H * shares * OF_PROX  # the round map of FedPr
 
 
 def shares_of(problem: Problem) -> np.ndarray:
-    """The value of `shares`, (n, n): n_c/n of each sample's client, on the diagonal."""
+    """The value of `shares`, (n, n). Its diagonal has n_c/n for the client c of each sample."""
     return np.diag(np.bincount(problem.owner)[problem.owner] / problem.n)

@@ -1,4 +1,4 @@
-"""A round of FedAvg on a case: its step, the change of the outputs, and its exact map in the kernel regime."""
+"""A round of FedAvg: its step rho, the change of the outputs, and its exact map in the kernel regime."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ REACH = sp.sqrt(n) * r0 / (sp.sqrt(m) * lam)
 
 H = sp.MatrixSymbol("H", n, n)
 D = sp.MatrixSymbol("D", n, n)  # the clients' blocks of H
-start = sp.MatrixSymbol("r_0", n, 1)  # y(0) - y or y - y(0); each statement's symbols say which
+start = sp.MatrixSymbol("r_0", n, 1)  # y(0) - y or y - y(0), as the symbols of each statement say
 
 IDENTITY = sp.Identity(n)
 RESPONSE = D**-1 * (IDENTITY - (IDENTITY - eta_local * D) ** K)  # P
@@ -28,24 +28,27 @@ COEFFICIENTS = H**-1 * (IDENTITY - ROUND_MAP**T) * start
 MOVEMENT = COEFFICIENTS.T * H * COEFFICIENTS  # the squared movement of the network by training
 
 # Kernel, round map and labels as matrices of size s, for formulas in which n is a number.
-size = sp.Symbol("s", positive=True)  # size of the matrices; its value is n
+size = sp.Symbol("s", positive=True)  # the size of the matrices, whose value is n
 SIZED_LABELS = sp.MatrixSymbol("y", size, 1)
 SIZED_H, SIZED_D, SIZED_IDENTITY, SIZED_MAP = (part.subs(n, size) for part in (H, D, IDENTITY, ROUND_MAP))
 
 
 def times(factor: float, x: Estimate) -> Estimate:
-    """x times a float that is known to four roundings."""
+    """x times a float whose error is at most four roundings."""
     return x * Estimate(factor, 4 * np.finfo(float).eps * abs(factor), "rounding bound", Rigour.ENCLOSED)
 
 
 def map_constants(case: Any, h: Estimate | np.ndarray) -> dict:
-    """The symbols of the round map of a Gram matrix H, (n, n): H, its client blocks, steps and counts."""
+    """The values of the symbols in the round map of a Gram matrix H, (n, n).
+
+    They are H, its client blocks, the step sizes and the counts.
+    """
     owner = case.problem.owner
     return run_values(case, eta_local, eta_global, N, K) | {H: h, D: h * (owner[:, None] == owner)}
 
 
 def exact_gram(case: KernelCase) -> Estimate:
-    """H = L L^T of a case without a width, enclosed, (n, n)."""
+    """H = L L^T of a case without a width, (n, n), as an enclosure."""
     with precision(BITS):
         return enclosure(case.gram)
 
@@ -62,7 +65,7 @@ def next_square(case: FederatedRun) -> Estimate:
 
 
 def run_constants(case: FederatedRun) -> dict:
-    """n, N, K, the steps, and |y - y(t)| for t = 0..T-1."""
+    """The values of n, N, K, the step sizes, and |y - y(t)| for t = 0..T-1."""
     return run_values(case, n, N, K, eta_local, eta_global) | {r_t: case.observed("residual_norm")[:-1]}
 
 
@@ -73,5 +76,5 @@ def output_changes(case: FederatedRun) -> Estimate:
 
 
 def constants(case: FederatedRun) -> dict:
-    """n, m, K, eta_l, r_0 and lambda_min(H(0)) of a run."""
+    """The values of n, m, K, eta_l, r_0 and lambda_min(H(0)) of a run."""
     return run_values(case, n, m, K, eta_local, r0, lam)

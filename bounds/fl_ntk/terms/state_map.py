@@ -1,4 +1,4 @@
-"""Maps of a state (residual, memory), and the residual after T rounds by their powers."""
+"""Maps of a state (residual, memory), and the residual after T rounds from powers of these maps."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ NOTHING = sp.ZeroMatrix(n, n)
 
 
 def product(*factors: Any) -> sp.MatrixExpr:
-    """The product of state maps; unlike `*`, which takes seconds, it does not expand the factors."""
+    """The product of state maps. Unlike `*`, which takes seconds, it does not expand the factors."""
     return sp.MatMul(*factors).doit(deep=False)
 
 
@@ -53,5 +53,5 @@ AFTER = {
 
 
 def halves(size: int) -> dict:
-    """The values of `first` and `second`: they put a vector of this size into the first or second half of a state."""
+    """The values of `first` and `second`, which put a vector of this size into the first or second half of a state."""
     return {first: np.eye(2 * size)[:, :size], second: np.eye(2 * size)[:, size:]}
