@@ -1,10 +1,12 @@
-"""Alignment: is there a barrier between two models once the units of one are permuted to fit those of the other?
+"""Alignment: is there a barrier between two models after the units of one were permuted to fit those of the other?
 
-Two-layer networks are trained on digits and Fashion-MNIST in four ways: alone from two starts; alone from one start;
-from two starts with FedGuCci's connectivity loss to one anchor, a third trained model; or as the two clients of FedAvg
-and of FedGuCci, who own five classes each. The barriers of the cross-entropy on training images are exact; they are
-taken without alignment, after weight matching and after activation matching. (A model that fits the training images too
-well gains from averaging on test images even across a barrier, so that a barrier there is less informative.)
+Pairs of two-layer networks are trained on digits and Fashion-MNIST in four ways. They are trained alone from two
+starts, or alone from one start. They are trained from two starts with FedGuCci's connectivity loss to one anchor, which
+is a third trained model. Or they are the two clients of FedAvg or of FedGuCci, each with images of five classes.
+
+The barriers of the cross-entropy are exact. They are computed without alignment, after weight matching and after
+activation matching. They are computed on training images, since barriers on test images are less informative: a model
+that fits the training images too well gains from averaging on test images, even across a barrier.
 """
 
 from collections.abc import Iterable
@@ -43,15 +45,18 @@ from ntkfl.training.tree import Params
 INDEPENDENT, CONNECTED, ONE_START = "independent", "connected", "one-start"
 FEDAVG, FEDGUCCI = "fedavg", "fedgucci"
 KINDS = (INDEPENDENT, CONNECTED, ONE_START, FEDAVG, FEDGUCCI)
-IMAGES, SEEN = 500, 200  # images for training, and images for barriers
-ROUND, BETA = 4, 3.0  # passes of a client's round; beta of FedGuCci
+IMAGES, SEEN = 500, 200  # number of images for training, and of images for barriers
+ROUND, BETA = 4, 3.0  # number of passes in a round of a client; beta of FedGuCci
 KEYS: dict[str, Any] = {"optimizer": "adam", "rate": 2e-3, "batch_size": 50, "dtype": "float32"}
 AFTER = {"barrier": "as they are", "by_weights": "after weight matching", "by_activations": "after activation matching"}
 ENTEZARI, GIT, GUCCI = "Entezari et al. 2022, Conjecture 1", "Ainsworth et al. 2023", "FedGuCci, section 4"
 
 
 def models(point: Point) -> tuple[tuple[TwoLayer, TwoLayer], np.ndarray, np.ndarray]:
-    """The two models of a cell, and training images with their classes; no two widths or seeds share a start."""
+    """The two models of a cell, and training images with their classes.
+
+    No two widths or seeds share initial weights.
+    """
     kind, passes = point["models"], point["passes"]
     own = np.random.SeedSequence((point[SEED], point["width"])).generate_state(3).tolist()
     federated = kind in (FEDAVG, FEDGUCCI)
@@ -87,7 +92,7 @@ def alone(run: Federation, start: int, order: int) -> Params:
 
 
 def measure(point: Point) -> Measured:
-    """The barriers between the two models, the share of units that move, and the models' distance."""
+    """The barriers between the two models, the shares of units that permutations move, and the distances."""
     (first, second), x, y = models(point)
     by_weights, by_activations = align(first, second), align(first, second, "activations", x)
     others = {"barrier": second, "by_weights": by_weights.aligned, "by_activations": by_activations.aligned}
@@ -102,8 +107,9 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The conjecture's powers of the width, the ways of training with lower barriers, and the effect of training."""
-    cells = cells.reindex(models=list(KINDS))  # a run with some ways of training has no cells of the other ways
+    """Whether barriers fall with the width as conjectured, and which ways of training lower them."""
+    # if only some ways of training were run, the cells of the others are missing
+    cells = cells.reindex(models=list(KINDS))
     independent = {
         f"{data}, {passes} passes": cells.sel(data=data, passes=passes, models=INDEPENDENT)
         for data, passes in product(cells.data.to_numpy(), cells.passes.to_numpy())
@@ -128,7 +134,10 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _falls(cells: Cells, name: str, where: str) -> Answer:
-    """Whether the power of the width is below 0; the conjecture gives no number."""
+    """Whether the barrier falls with the width, that is, its power of the width is below 0.
+
+    The conjecture gives no number.
+    """
     claim = f"the barrier of independent models falls with the width {AFTER[name]}, {where}: its power is below 0"
     at_widths = zip(
         cells.width.to_numpy(), samples(cells[name], "width"), samples(errors(cells, name), "width"), strict=True
@@ -157,7 +166,10 @@ def _weights_first(cells: Cells, where: str) -> Answer:
 
 
 def _longer(cells: Cells) -> Answer:
-    """Whether the barrier after weight matching falls in training: longest against shortest, for each start."""
+    """Whether the barrier after weight matching is lower after the longest training than after the shortest.
+
+    Cells with the same starts are compared.
+    """
     passes = [int(count) for count in cells.passes.to_numpy()]
     short, long = min(passes), max(passes)
     claim = f"weight matching leaves a lower one after {long} passes than after {short}, independent models"
@@ -175,7 +187,10 @@ def _longer(cells: Cells) -> Answer:
 
 
 def _difference(claim: str, source: str, first: tuple[Cells, str], other: tuple[Cells, str], note: str = "") -> Answer:
-    """Whether the mean difference, over cells that have both numbers, is below 0, by Student's interval."""
+    """Whether the mean difference of two numbers is below 0, by Student's interval.
+
+    The mean is over cells that have both numbers.
+    """
     (left, unsure), (right, less_sure) = (
         (cells[name].to_numpy(), errors(cells, name).to_numpy()) for cells, name in (first, other)
     )
@@ -193,7 +208,10 @@ def _difference(claim: str, source: str, first: tuple[Cells, str], other: tuple[
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """Barriers against the width after the longest training: of lone models and clients, before and after alignment."""
+    """Barriers against the width after the longest training, before and after alignment.
+
+    They are those between models trained alone, and those between clients.
+    """
     longest, there = cells.passes.max(), set(map(str, cells.models.to_numpy()))
 
     def panel(data: str, title: str, kinds: tuple[str, ...], names: tuple[str, ...]) -> Panel:
@@ -238,7 +256,11 @@ def _seconds(point: Point) -> float:
 
 
 def _megabytes(point: Point) -> float:
-    """On digits barriers took 565 at 16 units, 729 at 1024, 1212 at 4096; at far larger ones the assignment counts."""
+    """The memory of a cell, from measured ones.
+
+    On digits the barriers took 565 megabytes with 16 units, 729 with 1024 and 1212 with 4096. With far more units the
+    memory is mostly that of finding the permutation.
+    """
     width = point["width"]
     return 600 + max(0.17 * width, 2e-5 * width**2) + 6.4e-5 * _weights(point)
 

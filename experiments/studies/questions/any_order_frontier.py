@@ -1,16 +1,18 @@
-"""Any-order frontier: from which round on is convergence proved for every order, and what limits the proof?
+"""Any-order frontier: from which round on is convergence proved for every order of training, and what limits the proof?
 
-Networks train on digits with the tuned heavy ball at the server. Every few rounds the any-order certificate, X.11 and
-X.12 judge the network. X.11 also judges the start, at a step so short that a shorter one would not change its result. A
-further quantity of the start is the largest distance D to the labels' fit at which the certificate would hold. A chain
-reaction in D limits this distance. Of the m n pairs of neuron and sample, some q = sqrt(2/pi) m n kappa D lie within
-kappa D of their kinks, where kappa is of the order m^(-1/2). The certificate holds the neurons of these pairs. A neuron
-that is held at the kink of x_i may move by D |G_ij| towards the kink of x_j, where G = x x^T. So the certificate holds
-q sqrt(2/pi) D sum_j |G_ij| more pairs, at distances up to D |G_ij|. These pairs add gamma D^4 to D^2, where
-gamma = (2/pi) m n kappa sum_j |G_ij|^3 / 3. The equation D_0^2 = D^2 - gamma D^4 has a
-solution up to D = (2 gamma)^(-1/2), which scales like m^(-1/4) and about like 1/n. In the measured cells, further
-training brings D below this limit. Within a given number of rounds a network fails to certify if it is so narrow that
-its residual falls too slowly.
+Networks train on digits with tuned heavy-ball momentum at the server. Every few rounds three certificates are tried on
+the network: the any-order certificate, and those of the statements fl-ntk/X.11 and X.12. X.11 is also tried on the
+network before training, at a step so short that a shorter one would not change its result.
+
+A further quantity, measured before training, is the largest distance D from the weights to a fit of the labels at which
+the any-order certificate would hold. A chain reaction in D limits this distance. Of the m n pairs of neuron and sample,
+some q = sqrt(2/pi) m n kappa D lie within kappa D of their kinks, where kappa is of the order m^(-1/2). The certificate
+treats the neurons of these pairs as held at their kinks. A neuron that is held at the kink of x_i may move by D |G_ij|
+towards the kink of x_j, where G = x x^T. So the certificate must hold q sqrt(2/pi) D sum_j |G_ij| more pairs, at
+distances up to D |G_ij|. These pairs add gamma D^4 to D^2, where gamma = (2/pi) m n kappa sum_j |G_ij|^3 / 3. The
+equation D_0^2 = D^2 - gamma D^4 has a solution up to D = (2 gamma)^(-1/2), which scales like m^(-1/4) and about like
+1/n. In the measured cells, further training brings D below this limit. A network is not certified within a given number
+of rounds if it is so narrow that its residual falls too slowly.
 """
 
 from collections.abc import Iterable
@@ -29,15 +31,18 @@ from ntkfl.any_order.held_pairs import Grown, grown
 from ntkfl.any_order.watching import momentum_checkpoints
 from ntkfl.initialisation import draw
 
-RATIO, MOST = 1.2, 100  # the factor between labels' distances that are tried, and the number of such factors
+RATIO, MOST = 1.2, 100  # labels are tried at distances that differ by the factor RATIO, of which there are MOST
 
 
 def reach(certificate: AnyOrderCertificate) -> Grown | None:
-    """The certificate for labels moved towards the outputs, f + s (y - f), with the largest s at most 1 that certifies.
+    """The any-order certificate for labels f + s (y - f), which are moved towards the outputs f.
 
-    s is known to a factor 1.2: the next larger factor that was tried fails, though still larger ones might certify. The
-    certificate has the A and W* of s, and the distance of W* is the largest that certifies. None where no s above 1e-8
-    would do, or where no W* exists.
+    s is the largest tried share, at most 1, at which the certificate holds.
+
+    s is known to a factor 1.2, since the certificate fails for the next larger share that was tried. (For still larger
+    shares it might hold.) The returned certificate has the held pairs A and the fit W* of these labels, and the
+    distance of W* is the largest that is certified. The result is None if the certificate holds for no s above 1e-8, or
+    if no W* exists.
     """
     if certificate._grown is None:
         return None
@@ -53,15 +58,15 @@ def reach(certificate: AnyOrderCertificate) -> Grown | None:
 
 
 ROUNDS, EVERY = 300, 5
-SHARE = 0.5  # eta_local over its stability limit
-SHORT = 1e-4  # share of that step for X.11, whose result does not depend on so short a step
-NEVER = ("round", "round_x", "held")  # quantities without a value if nothing certifies
-WIDE = 500  # neurons from which on the power of the width is fitted
+SHARE = 0.5  # eta_local as a share of its stability limit
+SHORT = 1e-4  # X.11 is tried at this share of that step, which is so short that the result does not depend on it
+NEVER = ("round", "round_x", "held")  # quantities that have no value if no round is certified
+WIDE = 500  # the power of the width is fitted to networks with at least so many neurons
 SOURCE = "docs/proofs/any_order.md#the-theorem"
 
 
 def measure(point: Point) -> Measured:
-    """First rounds that certify (NaN if none does), the any-order certificate's numbers there, and its reach."""
+    """The first certified rounds (NaN for none), the any-order certificate's numbers there, and its largest D."""
     n, width, clients = point["n"], point["width"], point["clients"]
     problem = data.digits(n=n, clients=clients, partition=point["partition"], seed=point[SEED])
     blocks = [gram.infinite(problem.x[members]) for members in problem.members]
@@ -79,7 +84,11 @@ def measure(point: Point) -> Measured:
 
 
 def chain_reaction(x: np.ndarray, width: int) -> float:
-    """D = (2 gamma)^(-1/2) for unit rows and Gaussian weights; kappa_i^2 m = sum_jl G_ij G_il E[s_j s_l] (H^-1)_jl."""
+    """The limit D = (2 gamma)^(-1/2) of the chain reaction, for unit rows and Gaussian weights.
+
+    kappa of sample i is given by kappa_i^2 m = sum_jl G_ij G_il E[s_j s_l] (H^-1)_jl, where s_j is 1 if a neuron is
+    active on x_j, and 0 otherwise.
+    """
     inner, h = x @ x.T, gram.infinite(x)
     both = (np.pi - np.arccos(np.clip(inner, -1, 1))) / (2 * np.pi)  # E[s_j s_l]
     kappa = np.sqrt(np.einsum("ij,jl,il->i", inner, both * np.linalg.inv(h), inner) / width)
@@ -89,7 +98,11 @@ def chain_reaction(x: np.ndarray, width: int) -> float:
 
 
 def _first_rounds(problem: Problem, setup: Setup) -> dict[str, float]:
-    """`round`, `held`, `distance`, `residual`; `round_x`, the round of X.11 or X.12; `left`, |y - f| at the end."""
+    """The first certified rounds by name.
+
+    `round` is that of the any-order certificate, with its numbers `held`, `distance` and `residual`. `round_x` is that
+    of X.11 or X.12. `left` is |y - f| in the last round that was tried.
+    """
     at = dict.fromkeys(("round", "held", "distance", "residual", "round_x", "left"), float("nan"))
     for reached, weights in momentum_checkpoints(problem, setup, ROUNDS, EVERY):
         at["left"] = float(np.linalg.norm(problem.y - weights.outputs(problem.x)))
@@ -106,16 +119,22 @@ def _first_rounds(problem: Problem, setup: Setup) -> dict[str, float]:
 
 
 def _converges(problem: Problem, setup: Setup, weights: Weights) -> bool:
-    """Whether X.11 or X.12 certifies; balls are used only if float64 expects it."""
+    """Whether the certificate of X.11 or of X.12 holds.
+
+    Both are computed with error bounds (ball arithmetic), but only if a computation in float64 expects one of them to
+    hold.
+    """
     if not expected(problem, setup, weights).promising:
         return False
-    later_first = reversed(tuple(THEOREMS.values()))  # X.12 first: float64 expects it to certify
+    # X.12 comes first, since it is the one that float64 expects to hold
+    later_first = reversed(tuple(THEOREMS.values()))
     return any(theorem(problem, setup, weights).certified for theorem in later_first)
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The certificate's reach against the chain reaction, and its first round against that of X.11 and X.12."""
-    once = {name: 0 for name in ("clients", "partition", "local_steps")}  # axes that do not change the start
+    """The largest certified D against the limit of the chain reaction, and the first rounds of the certificates."""
+    # axes that do not change the network before training
+    once = {name: 0 for name in ("clients", "partition", "local_steps")}
     start = (cells.edge / cells.chain).isel(once)
     wide = start.sel(width=start.width >= WIDE)
     widths = wide.width.to_numpy().astype(float)
@@ -140,7 +159,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """First rounds, distance and held pairs against n, with a series for each width."""
+    """First certified rounds, largest distances and held pairs against n, with a series for each width."""
 
     def panel(title: str, y: Label, name: str, other: str, role: Role, says: str) -> Panel:
         series = []
@@ -170,7 +189,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _medians(cells: Cells, name: str, width: int) -> tuple[list[float], list[float]]:
-    """Numbers of samples, and medians over all axes but n and the width, where the medians are finite."""
+    """The numbers of samples with a finite median, and these medians over all axes but n and the width."""
     values = (
         cells[name].where(cells.a_priori.isnull() | cells[name].notnull(), np.inf) if name in NEVER else cells[name]
     )

@@ -1,8 +1,9 @@
-"""Asymmetry: how does the asymmetry of the Gram matrix H(t,k) of local step k grow with k and fall with m?
+"""Asymmetry: how does the asymmetry of the Gram matrix H(t,k) of local step k grow with k, and fall with the width m?
 
-Row i of H(t,k) has the patterns of the server's weights, column j those of the client of j after k local steps. So it
-is symmetric at k = 0, and for K = 1 always. It differs from its transpose by the patterns that local steps flip: about
-eta_l k m^(1/2) of them, of either sign, each worth 1/m.
+Row i of H(t,k) is computed with the activation patterns of the server's weights, and column j with those of the weights
+of j's client after k local steps. So H(t,k) is symmetric at k = 0, and for K = 1 it is always symmetric. It differs
+from its transpose by the activation patterns that local steps flip. There are about eta_l k m^(1/2) of them, and each
+one adds or subtracts about 1/m.
 """
 
 from collections.abc import Iterable
@@ -23,28 +24,32 @@ from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point
 from ntkfl import Estimate, Problem, Setup, data
 
 N_SAMPLES, FEATURES, CLIENTS, STEPS = 6, 4, 3, 8
-MEAN, FLUCTUATION = -0.5, -0.75  # exponents in the width
+MEAN, FLUCTUATION = -0.5, -0.75  # the powers of the width for the mean and for the fluctuation
 CHECK = "checks the code: it is so by the definition, whatever the networks"
 DIFFERENCE, ETA, ROUND, STEP = "asymmetry", "eta_local", "round", "local_step"
 
 
 @cache
 def problem() -> Problem:
-    """The data of every cell; its labels are the initial residual."""
+    """The data of every cell, with the initial residual as labels."""
     return data.sphere(N_SAMPLES, FEATURES, seed=0, clients=CLIENTS, labels="uniform")
 
 
 def measure(point: Point) -> Measured:
-    """H(t,k) - H(t,k)^T for every local step of one round; no two cells share a network."""
+    """H(t,k) - H(t,k)^T for every local step k of one round t.
+
+    No two cells share a network.
+    """
     width, eta, number = point[WIDTH], point[ETA], point[ROUND]
-    setup = Setup(eta_local=eta, local_steps=STEPS, rounds=max(1, 2 * number))  # a snapshot is of the middle round
+    # twice as many rounds, since a snapshot is of the middle round
+    setup = Setup(eta_local=eta, local_steps=STEPS, rounds=max(1, 2 * number))
     ((run,),) = WidthLadder(problem(), setup, (width,), (1,), own_seed(point[SEED], width, eta, number)).runs
     blocks = np.stack(np.split(Snapshot(run).grams().value, STEPS, axis=1))
     return {DIFFERENCE: (blocks - blocks.swapaxes(1, 2)).reshape(STEPS, -1).tolist()}
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Symmetry at k = 0; powers of the width at the last step, and of the step size for the widest networks."""
+    """The symmetry at k = 0, the powers of the width at the last local step, and the power of the step size."""
     last, largest = cells[STEP].to_numpy().max(), cells[ETA].to_numpy().max()
     first = abs(cells[DIFFERENCE].sel({STEP: 0})).max("pair", skipna=False)
     yield equal("H(t,0) = H(t,0)^T", "fl-ntk/Def 3.2", first, 0.0, 1.0, note=CHECK)
@@ -77,7 +82,7 @@ def _in_width(ladder: StoredLadder, claim: str, theory: float) -> Answer:
 
 
 def _by_step_size(cells: Cells) -> tuple[np.ndarray, list[np.ndarray]]:
-    """1/eta_l, and for each value the fluctuations after one local step of the first round, times m^(3/4)."""
+    """The values of 1/eta_l, and for each the fluctuations after the first local step of round 0, times m^(3/4)."""
     samples = []
     for eta in cells[ETA].to_numpy():
         ladder = _ladder(cells.sel({ETA: eta, STEP: 1}))
@@ -87,7 +92,7 @@ def _by_step_size(cells: Cells) -> tuple[np.ndarray, list[np.ndarray]]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """Against the local step at several step sizes, and against the width."""
+    """The asymmetry against the local step at several step sizes, and against the width."""
     widest, first = int(cells[WIDTH].max()), int(cells[ROUND].min())
     norms = (cells[DIFFERENCE] ** 2).sum("pair", skipna=False) ** 0.5
     late, largest = norms.isel({STEP: slice(1, None)}), {ETA: cells[ETA].max(), STEP: cells[STEP].max()}
@@ -115,7 +120,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _slopes(series: Series) -> tuple[Series, ...]:
-    """The two powers of the width through the first point of a series."""
+    """Lines for the two powers of the width, through the first point of a series."""
     x, start = np.asarray(series.x), series.y[0]
     mean, spread = ((start * (x / x[0]) ** power).tolist() for power in (MEAN, FLUCTUATION))
     return (

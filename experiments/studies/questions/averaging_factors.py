@@ -1,7 +1,8 @@
 """Averaging factors: how does the error of the averaged model split into the paper's factors, round by round?
 
-The expectation is over joint draws of the clients' models: networks whose clients share a start in each draw and are
-averaged every round. The factors and the remainder are computed independently of the error, which is their sum.
+The error is an expectation over draws of the clients' models. In each draw all clients start from the same network, and
+are averaged in every round. The factors and the remainder are computed independently of the error, so that it is a test
+whether they sum to the error.
 """
 
 from collections.abc import Iterable
@@ -28,9 +29,9 @@ GAP, SCALE = "squared_gap", "scale"
 
 
 def measure(point: Point) -> Measured:
-    """The factors after every round, E (f_FMA - f_WENS)^2, and (max |f_k| + max |y|)^2 as the scale of rounding errors.
+    """The factors after every round, E (f_FMA - f_WENS)^2, and the scale of rounding errors, (max |f_k| + max |y|)^2.
 
-    f_FMA is the output of the averaged model, f_k the output of client k, f_WENS the mean of all f_k.
+    f_FMA is the output of the averaged model, f_k that of client k, and f_WENS the mean of all f_k.
     """
     seed = point[SEED]
     problem = data.digits(n=N_SAMPLES, seed=seed, clients=CLIENTS, partition=point["partition"])
@@ -57,9 +58,11 @@ def measure(point: Point) -> Measured:
 
 
 def covariance(outputs: np.ndarray) -> float:
-    """sum over pairs k != k' of Cov(f_k, f_k') / K^2, the mean over samples; outputs: (draws, K, samples).
+    """The sum over pairs k != k' of Cov(f_k, f_k') / K^2, as the mean over samples.
 
-    It is not computed as the remainder of the total variance, so that the identity of the factors can fail.
+    The outputs have the shape (draws, K, samples).
+
+    The covariance is not computed as what is left of the total variance, so that the identity of the factors can fail.
     """
     centred = outputs - outputs.mean(axis=0)
     pairs = np.einsum("mkn,mln->kl", centred, centred) / (len(outputs) * outputs.shape[2])
@@ -67,9 +70,12 @@ def covariance(outputs: np.ndarray) -> float:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The identity, the remainder's bound, the floor of the covariance, the share of variance that averaging removes.
+    """Four facts about the factors, and IMA's claim.
 
-    These four are algebra for all networks: they check the code of the factors. The fifth is IMA's claim.
+    The facts are the identity of the factors, the bound on the remainder, the lower bound of the covariance, and the
+    bound on the variance of a mean.
+
+    They follow by algebra for all networks, so that they only check the code of the factors.
     """
     total = sum(cells[name] for name in PARTS)
     scale = cells[SCALE].to_numpy()
@@ -91,9 +97,10 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def dominates(cells: Cells) -> Answer:
-    """IMA's claim about Theorem 1: with unlike clients the heterogeneity bias is the largest part after early training.
+    """IMA's claim about Theorem 1: if clients are unlike, heterogeneity bias is the largest part after early training.
 
-    It is compared with the exact parts in the last round, for clients with different classes and the most local steps.
+    The claim is compared with the exact parts in the last round, for clients with different classes, and for the
+    largest number of local steps.
     """
     claim = "late in training, clients unlike, the heterogeneity bias is the largest part of the error"
     late = cells.isel(round=-1).sel(partition="shards:1") if "shards:1" in cells.partition else None
@@ -106,7 +113,7 @@ def dominates(cells: Cells) -> Answer:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The factors over the rounds, with a panel for each partition, at the largest number of local steps."""
+    """The factors against the round at the largest number of local steps, with a panel for each partition."""
     steps = int(cells.local_steps.max())
     panels = []
     for partition in cells.partition.to_numpy():

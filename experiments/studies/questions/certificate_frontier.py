@@ -1,8 +1,9 @@
-"""Certificate frontier: how wide must a network be before the a-priori certificate says that it converges?
+"""Certificate frontier: how wide must a network be for the a-priori certificate to prove that it converges?
 
-The data are n points of the sphere; the angle of the first two is given and sets the smallest eigenvalue lambda. A cell
-looks for the smallest width that certifies, as `ntkfl certify --search` does, at the steps of the certificate's closed
-form: eta_l K = lambda / (5 mu^2), eta_g = 1.
+The data are n points of the sphere. The angle between the first two points is given, and determines the smallest
+eigenvalue lambda of H_inf. A cell searches for the smallest width at which the certificate holds, as `ntkfl certify
+--search` does. The step sizes are those for which the certificate has a closed form: eta_l K = lambda / (5 mu^2) and
+eta_g = 1, where mu is the largest eigenvalue of H_inf.
 """
 
 from collections.abc import Iterable
@@ -21,12 +22,13 @@ from verification.judging.boundary import boundary
 
 STEPS, CLIENTS = 2, 2
 SMALLEST, FIRST, LARGEST, RATIO = 16, 4096, 2**19, 1.1
-CLOSED_FORM = 310  # m >= 310 g^2 |X|^2 r_0^2 / lambda^4 suffices, g = | |G| |_2
+# m >= 310 g^2 |X|^2 r_0^2 / lambda^4 suffices, where g is the spectral norm of the matrix of all |G_ij|, G = X X^T
+CLOSED_FORM = 310
 SOURCE = "fl-ntk/B.3-certificate"
 
 
 def problem_of(samples: int, features: int, degrees: float, seed: int) -> Problem:
-    """Points of the sphere, the second at this angle to the first, with the other label.
+    """Points of the sphere, of which the second is at this angle to the first and has the other label.
 
     The angle is in degrees.
     """
@@ -39,7 +41,7 @@ def problem_of(samples: int, features: int, degrees: float, seed: int) -> Proble
 
 
 def measure(point: Point) -> Measured:
-    """The smallest certified width (NaN if no width certifies), and theory's width."""
+    """The smallest certified width (NaN if no width is certified), and the widths that theory requires."""
     problem = problem_of(point["n"], point["d"], point["angle"], point[SEED])
     values = np.linalg.eigvalsh(gram.infinite(problem.x))
     smallest, largest = float(values[0]), float(values[-1])
@@ -52,7 +54,7 @@ def measure(point: Point) -> Measured:
     steps = {"harder": 0.5, "easiest": LARGEST, "hardest": SMALLEST, "ratio": RATIO}
     edge = boundary(certifies, FIRST, **steps)
     inner, x_norm = np.linalg.norm(np.abs(problem.x @ problem.x.T), 2), np.linalg.norm(problem.x, 2)
-    residual = (problem.y**2).sum() + problem.n / 2  # E r_0^2
+    residual = (problem.y**2).sum() + problem.n / 2  # the expectation of r_0^2
     theorem = requirements(problem)
     return {
         "width": np.nan if edge.value is None else float(round(edge.value)),
@@ -64,7 +66,7 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The certified widths against the closed form, its power law and the width of Theorem B.3."""
+    """The smallest certified widths, compared with the closed form, its power law and the widths of Theorem B.3."""
     width, complexity, stated, proof = (
         cells[name].to_numpy().ravel() for name in ("width", "complexity", "width_stated", "width_proof")
     )
@@ -72,10 +74,14 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     never = measured & ~np.isfinite(width)
     none = f"no width up to {LARGEST} certifies {int(never.sum())} of {int(measured.sum())} cells"
     missing = none if never.any() else ""
-    below = measured & (complexity < complexity[never].min(initial=np.inf))  # a choice by complexity, not by success
+    # cells are chosen by their complexity, not by whether a width was certified
+    below = measured & (complexity < complexity[never].min(initial=np.inf))
 
     def at_most(claim: str, source: str, right: np.ndarray, note: str = missing) -> Answer:
-        """A bound on the smallest certified width, which is above the largest width tried if no width certifies."""
+        """The answer about a bound on the smallest certified width.
+
+        If no width was certified, that width is above the largest width tried.
+        """
         left = np.where(never, LARGEST + 1.0, width)
         return upper(claim, source, left, right, np.where(never & (right >= left), np.inf, 0.0), note=note)
 
@@ -90,7 +96,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The width against lambda for each n, with the closed form; and against d."""
+    """The width against lambda for each n, and against the closed form, in which n, d and lambda are combined."""
     series = tuple(
         Series(f"n = {size}", "measured", *_ascending(at.eigenvalue, at.width))
         for size, at in ((size, cells.sel(n=size)) for size in cells.n.to_numpy())
@@ -120,7 +126,10 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _ascending(x: Numbers, y: Numbers, infinite: bool = False) -> tuple[list[float], list[float]]:
-    """A point for every cell with an x and a y, ordered by x; with `infinite` also for cells without a y."""
+    """A point for every cell that has an x and a y, ordered by x.
+
+    With `infinite`, cells without a y have points too.
+    """
     across, up = x.to_numpy().ravel(), y.to_numpy().ravel()
     there = np.flatnonzero(np.isfinite(across) & (infinite | np.isfinite(up)))
     order = there[np.argsort(across[there])]

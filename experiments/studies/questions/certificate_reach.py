@@ -1,9 +1,11 @@
-"""Certificate reach: at which residual does a deep network, trained in all layers, first certify for any order?
+"""Certificate reach: at which residual is a deep network, trained in all layers, first certified for any order?
 
-A cell draws a network with the widths and activation of its name, as `ntkfl.networks.wide` does. Gauss-Newton steps,
-theta + J' K^-1 (target - f), take it towards the labels of images, each time to the residual that the last attempt
-required, until an attempt certifies. The curvature bounds fall as m^(-1/2) in NTK parametrisation while the kernel's
-smallest eigenvalue stays, so the largest residual that certifies should grow as m^(1/2).
+A cell draws a network with the depth and the activation of its name, as `ntkfl.networks.wide` does. Then it tries to
+certify the network, and trains it towards the labels of images until an attempt succeeds. Each time, training goes on
+to the residual that the last attempt required. It is done by Gauss-Newton steps, theta + J' K^-1 (target - f).
+
+In NTK parametrisation the bounds on the curvature fall as m^(-1/2) while the kernel's smallest eigenvalue stays. So the
+largest residual that is certified should grow as m^(1/2).
 """
 
 from __future__ import annotations
@@ -28,18 +30,18 @@ from ntkfl.smooth_networks.window import needed_residual
 
 TEST = 500
 IMAGES = "digits", "fashion-mnist"
-LOOKS, STEPS = 4, 12  # most attempts, and Gauss-Newton steps between attempts
-CLOSE = 0.02  # relative distance from the wanted residual that the steps must reach
+LOOKS, STEPS = 4, 12  # the largest number of attempts, and of Gauss-Newton steps between two attempts
+CLOSE = 0.02  # the steps must bring the residual so near to the wanted one, relatively
 SHARE = 0.98  # the next attempt aims at this share of the required residual
-LEAST = 0.02  # the least such share, if the residual's rounding bound leaves less
-ROUNDING = 1e-9  # relative rounding of a distance, generous
+LEAST = 0.02  # the share is at least this, although the bound on the residual's rounding error is subtracted
+ROUNDING = 1e-9  # a generous bound on the relative rounding error of a distance
 SOURCE = "docs/proofs/smooth_networks.md#the-theorem"
 KINKED = "relu"
-POWER = 0.5  # power of the width in the residual that certifies
+POWER = 0.5  # the power of the width with which the certified residual grows
 
 
 class Parts(NamedTuple):
-    """The parts of a network's name."""
+    """What the name of a network says."""
 
     depth: int
     activation: str
@@ -48,7 +50,7 @@ class Parts(NamedTuple):
 
 
 def parts(name: str) -> Parts:
-    """The parts of a name "fc:DEPTH:ACTIVATION[:standard][:fixed]".
+    """What a name of the form "fc:DEPTH:ACTIVATION[:standard][:fixed]" says.
 
     Raises:
         ValueError: the name has another form.
@@ -63,7 +65,7 @@ def parts(name: str) -> Parts:
 
 
 def named(word: str) -> str:
-    """The name, if it is a network's.
+    """The word, if it is the name of a network.
 
     Raises:
         ValueError: the word names none.
@@ -84,7 +86,10 @@ def images(word: str) -> str:
 
 
 def drawn(name: str, width: int, features: int, seed: int) -> tuple[Layer, ...]:
-    """Layers without biases, Gaussian as those of `ntkfl.networks.wide`; ReLU's have the gain 2."""
+    """Layers without biases, with Gaussian weights as in `ntkfl.networks.wide`.
+
+    Layers with ReLU have the gain 2.
+    """
     depth, activation, standard, fixed = parts(name)
     rng, gain = np.random.default_rng([seed, depth, width]), 2.0 if activation == KINKED else 1.0
     layers = []
@@ -98,7 +103,7 @@ def drawn(name: str, width: int, features: int, seed: int) -> tuple[Layer, ...]:
 
 
 def measure(point: Point) -> Measured:
-    """The required residual at the start, and the numbers of the first certified checkpoint; NaN if none certifies."""
+    """The residual required before training, and the numbers of the first network that is certified; NaN if none is."""
     problem = data.BUILT_IN[point[DATA]](n=point["n"], seed=point[SEED], test=TEST)
     layers = drawn(point["network"], point["width"], problem.d, point[SEED])
     certificate = certify_layers(layers, problem)
@@ -136,7 +141,10 @@ def _certified(certificate: NetworkCertificate, layers: tuple[Layer, ...], probl
 
 
 def towards(layers: tuple[Layer, ...], problem: Problem, residual: float) -> tuple[Layer, ...] | None:
-    """Gauss-Newton steps to outputs at this distance from the labels, on the line to them; None if they fail."""
+    """The network after Gauss-Newton steps to outputs with this residual; None if the steps fail.
+
+    These outputs are on the line from the present outputs to the labels.
+    """
     done = passed(layers, problem.x)
     left = done.outputs.value - problem.y.reshape(problem.n, -1)
     target = problem.y.reshape(problem.n, -1) + residual * left / np.linalg.norm(left)
@@ -150,7 +158,10 @@ def towards(layers: tuple[Layer, ...], problem: Problem, residual: float) -> tup
 
 
 def _to_fit(layers: tuple[Layer, ...], problem: Problem) -> float:
-    """|theta - theta*|, by Newton's method, for a fit theta* with theta - theta* in the span of its gradients."""
+    """The distance |theta - theta*| to a fit theta* of the labels, by Newton's method.
+
+    theta - theta* is in the span of the gradients at theta*.
+    """
     at, moved = layers, [np.zeros_like(layer.weight) for layer in layers]
     for _ in range(STEPS // 2):
         done = passed(at, problem.x)
@@ -165,7 +176,7 @@ def _kernel(done: Pass) -> np.ndarray:
 
 
 def _pulled(done: Pass, weights: np.ndarray) -> list[np.ndarray]:
-    """J' weights, a matrix for each layer; 0 for a layer that is not trained."""
+    """J' times `weights`, as a matrix for each layer, which is 0 for a layer that is not trained."""
     per_output = weights.reshape(done.outputs.value.shape)
     return [
         layer.scale * np.einsum("ic,icm,ik->mk", per_output, before.value, h.value, optimize=True)
@@ -176,7 +187,7 @@ def _pulled(done: Pass, weights: np.ndarray) -> list[np.ndarray]:
 
 
 def _along(done: Pass, moved: list[np.ndarray]) -> np.ndarray:
-    """J times a change of the weights, (n, C)."""
+    """The Jacobian J times a change of the network's weights, (n, C)."""
     return sum(
         layer.scale * np.einsum("icm,im->ic", before.value, h.value @ step.T)
         for layer, before, h, step in zip(done.layers, done.before, done.inputs, moved, strict=True)
@@ -188,12 +199,13 @@ def _added(layers: tuple[Layer, ...], moved: list[np.ndarray]) -> tuple[Layer, .
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The power of the width for smooth networks in NTK parametrisation; and whether a fit is as near as certified."""
+    """The power of the width for smooth networks in NTK parametrisation, and whether a fit is as near as certified."""
     smooth = [name for name in map(str, cells.network.to_numpy()) if _has_power(name)]
     widths = cells.width.to_numpy().astype(float)
     values = cells["first"].sel(network=smooth)
     logs = values.copy(data=np.log(values.to_numpy()))
-    scaled = values / np.exp(logs.mean("width"))  # the fit is of the slope alone, so each cell is scaled; NaN stays NaN
+    # only the slope is fitted, so cells are divided by their mean over the widths; NaN stays NaN
+    scaled = values / np.exp(logs.mean("width"))
     certified, total = int(cells["first"].notnull().sum()), int(cells["start"].notnull().sum())
     ratio = (cells["first"] / cells["start"]).to_numpy()
     seen = ratio[np.isfinite(ratio)]
@@ -209,7 +221,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The first certified residual over the width, with a panel for each number of samples."""
+    """The first certified residual against the width, with a panel for each number of samples."""
     y, names = Label("first certified |y - f|", log=True), [str(name) for name in cells.network.to_numpy()]
     panels = []
     for n in cells.n.to_numpy():
@@ -228,7 +240,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _has_power(name: str) -> bool:
-    """Whether theory gives a power of the width for this network: it is smooth, in NTK parametrisation."""
+    """Whether theory gives a power of the width for this network, as it does for smooth ones in NTK parametrisation."""
     of = parts(name)
     return of.activation != KINKED and not of.standard
 

@@ -1,7 +1,8 @@
 """Convergence: how does the number of rounds depend on the number of clients, the local steps and both step sizes?
 
-A cell trains one network until its residual has fallen to a hundredth, and computes the same number of rounds in the
-kernel regime of the same start; the bounds are those of Theorem B.3, Theorem 4.1 and X.3b.
+A cell trains one network until its residual has fallen to a hundredth, and counts the rounds. It also counts the rounds
+to a hundredth in the kernel regime, from the same outputs before training. Both are compared with the bounds of Theorem
+B.3, Theorem 4.1 and statement fl-ntk/X.3b.
 """
 
 import math
@@ -25,22 +26,27 @@ from ntkfl import Problem, Setup, Weights, data, gram, interruption, kernel_regi
 from ntkfl.initialisation import draw
 
 N_SAMPLES, FEATURES, WIDTH = 16, 64, 2048
-SHARE = 0.01  # share of the residual up to which rounds are counted
-LEG = 50  # rounds simulated at a time, so that all cells of one N and K share a compiled function
-SMALL = 0.5  # largest eta_l K |H_inf| for which X.6 claims its exponents
-SLACK = 1e-12  # relative rounding of eigenvalues of (16, 16) matrices, with room
+SHARE = 0.01  # rounds are counted until this share of the residual is left
+# number of rounds simulated at a time, the same for all cells so that those with equal N and K share a compiled
+# function
+LEG = 50
+SMALL = 0.5  # X.6 claims its exponents for eta_l K |H_inf| up to this
+SLACK = 1e-12  # a generous bound on the relative rounding error of eigenvalues of (16, 16) matrices
 SPHERE = "sphere"
-AS_MANY = "N"  # a server step equal to the number of clients
+AS_MANY = "N"  # stands for a server step size that is equal to the number of clients
 
 
 def problem_of(name: str, clients: int, seed: int) -> Problem:
-    """The samples of a seed, dealt to the clients in turn; their order does not depend on the number of clients."""
+    """The samples of a seed, assigned to the clients in turn in a random order.
+
+    The order does not depend on the number of clients.
+    """
     whole = data.sphere(N_SAMPLES, FEATURES, seed=seed, clients=1) if name == SPHERE else data_of(name, seed)
     return replace(whole, owner=np.random.default_rng([seed, 7]).permutation(whole.n) % clients)
 
 
 def setup_of(point: Point) -> Setup:
-    """The steps of a cell."""
+    """The setup of a cell, with its step sizes and its number of local steps."""
     clients, server = point["clients"], point["eta_global"]
     return Setup(
         width=WIDTH,
@@ -55,12 +61,12 @@ def setup_of(point: Point) -> Setup:
 def measure(point: Point) -> Measured:
     """Rounds and rates of the network, of the kernel regime and of the bounds; NaN if the steps are not stable.
 
-    The network runs for at least as many rounds as the bound says. If these rounds are not enough, its number of rounds
-    is infinite.
+    The network runs for at least as many rounds as the bound allows. If the residual has not fallen to a hundredth by
+    then, the network's number of rounds is infinite.
     """
     problem, setup = problem_of(point[DATA], point["clients"], point[SEED]), setup_of(point)
     limit = gram.infinite(problem.x)
-    with warnings.catch_warnings():  # no warning of unstable steps, which NaN marks
+    with warnings.catch_warnings():  # unstable steps need no warning, since NaN marks them
         warnings.simplefilter("ignore", UserWarning)
         regime = kernel_regime(problem, setup, limit)
     values = dict.fromkeys((quantity.name for quantity in ON_SPHERE.quantities), np.nan)
@@ -86,7 +92,7 @@ def measure(point: Point) -> Measured:
 
 
 def _rate_bound(problem: Problem, setup: Setup, limit: np.ndarray) -> float:
-    """X.3b's bound on the spectral radius, if its hypotheses hold."""
+    """The bound of X.3b on the spectral radius, or NaN if its hypotheses do not hold."""
     largest = max(float(np.linalg.eigvalsh(limit[np.ix_(own, own)])[-1]) for own in problem.members)
     if setup.eta_global > 1 or setup.eta_local * largest > 1:
         return np.nan
@@ -95,10 +101,10 @@ def _rate_bound(problem: Problem, setup: Setup, limit: np.ndarray) -> float:
 
 
 def _residual(problem: Problem, setup: Setup, weights: Weights, most: int) -> np.ndarray:
-    """|y - y(t)| of the network, t = 0, 1, ..., until it has fallen to SHARE, or for fewer than `most` + LEG rounds.
+    """|y - y(t)| of the network for t = 0, 1, ..., until it has fallen to SHARE, or for fewer than `most` + LEG rounds.
 
-    LEG rounds are run at once. If they overflow, the last residual is infinite. The cell is kept, since the kernel
-    regime called its steps stable.
+    LEG rounds are run at a time. If they overflow, the last residual is infinite. Such a cell is kept, since its steps
+    are stable according to the kernel regime.
     """
     residual = np.array([np.linalg.norm(problem.y - weights.outputs(problem.x))])
     while len(residual) <= most and not residual[-1] <= SHARE * residual[0]:
@@ -114,7 +120,10 @@ def _residual(problem: Problem, setup: Setup, weights: Weights, most: int) -> np
 
 @cache
 def _flow_time(name: str, seed: int) -> tuple[float, float]:
-    """Time in which a gradient flow at infinite width, from outputs 0, falls to SHARE; and the largest eigenvalue."""
+    """The time in which the residual of a gradient flow at infinite width falls to SHARE, and the largest eigenvalue.
+
+    The flow starts from outputs 0.
+    """
     problem = problem_of(name, 1, seed)
     eigenvalues, vectors = np.linalg.eigh(gram.infinite_estimate(problem.x).value)
     labels = vectors.T @ problem.y
@@ -127,19 +136,22 @@ def _flow_time(name: str, seed: int) -> tuple[float, float]:
 
 
 def _seconds(point: Point) -> float:
-    """Rough processor time: rounds times the time of a round, which grows with samples and local steps."""
+    """Roughly the processor time of a cell.
+
+    It is the number of rounds times the time of a round, which grows with the numbers of samples and local steps.
+    """
     clients, setup = point["clients"], setup_of(point)
     if point[DATA] == SPHERE:
         return 0.1 + 0.003 * clients / setup.eta_local
     time, largest = _flow_time(point[DATA], point[SEED])
-    if setup.eta_local * largest > 2 * clients:  # not stable: nothing is run
+    if setup.eta_local * largest > 2 * clients:  # the steps are not stable, so nothing is run
         return 0.1
     rounds = time * clients / (setup.eta_global * setup.eta_local * setup.local_steps)
     return 0.1 + 1.5e-5 * problem_of(point[DATA], clients, point[SEED]).n * (1 + setup.local_steps) * rounds
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The bounds in every cell, and for small steps the exponents of the rounds in N and eta_l K."""
+    """The bounds in every cell and, for small steps, the powers of N and of eta_l K in the number of rounds."""
     small = cells.where(cells.small <= SMALL)
     work = small.eta_local * small.local_steps
     unstable = int((np.isfinite(cells.rate) & np.isnan(cells.rounds_limit)).sum())
@@ -165,7 +177,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _by_work(values: Numbers) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The values of eta_l K that occur, and the cells of each."""
+    """The values of eta_l K that occur, and the numbers of the cells for each one."""
     flat = values.transpose("eta_local", "local_steps", ...)
     work = np.multiply.outer(flat.eta_local.to_numpy(), flat.local_steps.to_numpy()).round(12)
     sizes = np.unique(work)
@@ -175,7 +187,7 @@ def _by_work(values: Numbers) -> tuple[np.ndarray, list[np.ndarray]]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """Rounds against N at each server step, and the rate against K."""
+    """Rounds against N for each server step size, and the rate against K."""
     middle = {name: cells[name].to_numpy()[(cells.sizes[name] - 1) // 2] for name in ("eta_local", "local_steps")}
     at = cells.sel(middle)
     series = []

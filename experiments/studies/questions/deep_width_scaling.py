@@ -1,8 +1,9 @@
 """Deep width scaling: with which power of the width do deep networks, trained in every layer, approach their limit?
 
-A cell is one network, trained by the engine under FedAvg, beside two kernel regimes: of the limit kernel, and of the
-network's own kernel at the start. The labels are y_m(0) + r_0 with one fixed r_0, and no two cells share random
-numbers, so that only the width varies.
+A cell is one network, which the training engine trains by FedAvg. It is compared with two kernel regimes, that of the
+limit kernel and that of the network's own kernel before training. The labels are the network's outputs before training
+plus a fixed vector r_0, y_m(0) + r_0. So all cells start with the same residual, and only the width varies. No two
+cells share random numbers.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
 SAMPLES, TEST_POINTS, CLIENTS = 12, 12, 3
 STEPS, ROUNDS = 2, 10
-SHARE = 0.3  # eta_local as a share of the stability limit of the limit kernel
+SHARE = 0.3  # eta_local as a share of the stability limit for the limit kernel
 NETWORKS = tuple(f"fc:{depth}:{phi}" for phi in ("relu", "erf") for depth in range(2, 7))
-KINKED = ("relu",)  # activations whose derivative jumps
+KINKED = ("relu",)  # activations with a jump in their derivative
 SOURCE = "docs/proofs/finite_width.md#deep-networks"
 LIMITS, SMOOTH, KINKS = (f"deep/{label}; {SOURCE}" for label in ("widths", "smooth", "kinks"))
 QUANTITIES = {
@@ -43,22 +44,24 @@ QUANTITIES = {
 }
 TO_LIMIT, TO_OWN = ("kernel", "limit", "prediction"), ("own", "drift")
 POWER = dict.fromkeys(TO_LIMIT, -0.5) | dict.fromkeys(TO_OWN, -1.0)
-SHOWN, APART = 3, 0.2  # widths of runs in a panel; distance of quantities on a line
-CONVOLUTION = 100  # a convolution takes so many times the time of a dense layer with as many neurons as it has channels
-WIDEST = 4  # number of the largest widths, of which a second slope is taken
+# number of widths for which a panel shows runs; distance of several quantities that are drawn on one line
+SHOWN, APART = 3, 0.2
+# a convolution takes so many times as long as a dense layer with as many neurons as the convolution has channels
+CONVOLUTION = 100
+WIDEST = 4  # a second slope is fitted to so many of the largest widths
 NOTE = "the interval includes the change of the slope if the two smallest widths are left out"
 BENDS = "no single power: smooth parts fall as m^(-1), the average effect of kinks as m^(-1/2)"
 
 
 @cache
 def problem() -> Problem:
-    """The data of every cell, and test points; its labels are r_0."""
+    """The data of every cell with test points, and with r_0 as labels."""
     return data.digits(SAMPLES, clients=CLIENTS, test=TEST_POINTS)
 
 
 @cache
 def limit(network: str) -> KernelRegime:
-    """The exact limit of a network on these data, from outputs 0; its labels are r_0."""
+    """The exact infinite-width limit of a network on these data, from outputs 0 and with labels r_0."""
     kernel = _network(network).kernel
     setup = Setup(eta_local=1.0, local_steps=STEPS, rounds=ROUNDS)
     regime = algorithm1_limit(problem(), setup, kernel)
@@ -66,8 +69,8 @@ def limit(network: str) -> KernelRegime:
 
 
 def measure(point: Point) -> Measured:
-    """Distances of a trained network from the limit and from its own kernel's regime, and its residuals by round."""
-    import torch  # slow to load, as are the next imports, which need it
+    """Distances of a trained network from the limit and from its own kernel's regime; its residuals by round."""
+    import torch  # imported here, since it is slow to load; the following imports need it
 
     from ntkfl.training.engine_trajectory import network_trajectory
 
@@ -82,7 +85,8 @@ def measure(point: Point) -> Measured:
     measured = {"kernel": float(np.linalg.norm(kernel - theory.gram)) / scale}
     try:
         run = network_trajectory(here, theory.setup, model, start, keep=(ROUNDS,))
-    except FloatingPointError:  # all distances are infinite; without this cell the others would look too good
+    # this cell counts, with infinite distances, since without it the results would look too good
+    except FloatingPointError:
         far = dict.fromkeys(("limit", "prediction", *TO_OWN), np.inf)
         return measured | far | {"residual": [np.inf] * (ROUNDS + 1)}
     end = in_float64(run.weights[ROUNDS])
@@ -104,23 +108,27 @@ def measure(point: Point) -> Measured:
 
 @cache
 def _network(name: str) -> WideNetwork:
-    from ntkfl.training.models.wide_networks import WideNetwork  # imports torch, which is slow to load
+    # imported here, since it imports torch, which is slow to load
+    from ntkfl.training.models.wide_networks import WideNetwork
 
     return WideNetwork.named(name)[0]
 
 
 def _work(point: Point) -> float:
-    """About the number of parameters, with a factor for the cost of convolutions; the name is read without torch."""
+    """About the number of parameters, times a factor for convolutions.
+
+    The network's name is read without torch.
+    """
     kind, depth = point["network"].split(":")[:2]
     width = point["width"]
     return ((int(depth) - 2) * width**2 + 65 * width) * (CONVOLUTION if kind == "conv" else 1)
 
 
 def named(word: str) -> str:
-    """The study's name for a network in NTK parametrisation.
+    """The name of a network in the form that the study uses, which is in NTK parametrisation.
 
     Raises:
-        ValueError: a word that names no network, a width, or the standard parametrisation.
+        ValueError: the word names no network, or has a width or the standard parametrisation.
     """
     from ntkfl.training.models.wide_networks import WideNetwork
 
@@ -134,7 +142,7 @@ def named(word: str) -> str:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The exponent of every quantity for all depths together and for each depth; then the effect of the depth."""
+    """The power of the width for every quantity, for all depths together and for each; then the effect of depth."""
     networks = [str(name) for name in cells.network.to_numpy()]
     families = _families(networks)
     several = {label: members for label, members in families.items() if len(members) > 1}
@@ -146,14 +154,18 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _of_width(cells: Cells, quantity: str, label: str, networks: Sequence[str]) -> Answer:
-    """The power of the width for one network, or for several networks, each divided by its mean along the widths."""
+    """The answer about the power of the width for one network, or for several together.
+
+    The numbers of each network are divided by their mean along the widths.
+    """
     widths, power, says = cells.width.to_numpy().astype(float), POWER[quantity], QUANTITIES[quantity]
     rows = [_over_their_mean(samples(cells[quantity].sel(network=name), "width")) for name in networks]
     measured = [np.concatenate(column) for column in zip(*rows, strict=True)]
     if quantity in TO_LIMIT or _network(networks[0]).activation not in KINKED:
         claim, source = f"{says} ~ m^({power:g}) under {label}", LIMITS if quantity in TO_LIMIT else SMOOTH
         return exponent(claim, source, power, widths, measured, axes=("width",), biased=False, note=NOTE)
-    # The average effect of kinks falls as m^(-1/2) and is small, so only the bound of the literature can be tested.
+    # The average effect of the kinks of ReLU falls as m^(-1/2) and is small. So no single power can be tested, only the
+    # upper bound of the literature.
     claim = f"{says} falls as m^(-1/2) or faster under {label}"
     answer = exponent(claim, KINKS, -0.5, widths, measured, axes=("width",), biased=False)
     if answer.measured is None:
@@ -164,14 +176,17 @@ def _of_width(cells: Cells, quantity: str, label: str, networks: Sequence[str]) 
 
 
 def _over_their_mean(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The cells of each width over the geometric mean of the RMS along the widths, which does not change the power."""
+    """The cells of each width, divided by the geometric mean of the RMS along the widths.
+
+    This division does not change the power.
+    """
     sizes = np.array([np.sqrt((sample**2).mean()) for sample in rows if len(sample)])
     known = sizes[(sizes > 0) & (sizes < np.inf)]
     return [sample / np.exp(np.log(known).mean()) if len(known) else sample for sample in rows]
 
 
 def _of_depth(cells: Cells, label: str, networks: Sequence[str]) -> Answer:
-    """m |H_m(0) - H_inf|^2 of all widths together against the number of hidden layers."""
+    """The answer about m |H_m(0) - H_inf|^2 against the number of hidden layers, for all widths together."""
     scaled = cells["kernel"] * np.sqrt(cells.width)
     hidden = [_network(name).depth - 1.0 for name in networks]
     rows = [np.concatenate(samples(scaled.sel(network=name), "width")) for name in networks]
@@ -180,7 +195,7 @@ def _of_depth(cells: Cells, label: str, networks: Sequence[str]) -> Answer:
 
 
 def _families(networks: Sequence[str]) -> dict[str, list[str]]:
-    """Networks that differ only in their depth, shallow ones first, by their common name: "fc:L:relu"."""
+    """Networks that differ only in their depth, by a common name such as "fc:L:relu"; shallow networks come first."""
     by_label: dict[str, list[str]] = {}
     for name in networks:
         kind, _, *rest = name.split(":")
@@ -189,7 +204,7 @@ def _families(networks: Sequence[str]) -> dict[str, list[str]]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """Every quantity against the width, the exponents, the kernel's distance against the depth, and some runs."""
+    """Charts of the quantities against the width, of the powers, of the kernel's distance by depth, and of runs."""
     families = _families([str(name) for name in cells.network.to_numpy()])
     return _of_widths(cells, families), _exponents(cells), _of_depths(cells, families), _runs(cells, families)
 
@@ -291,7 +306,7 @@ def _runs(cells: Cells, families: dict[str, list[str]]) -> Chart:
 
 
 def _beside(at: Sequence[int], row: int, rows: int) -> list[float]:
-    """Places on a line for one of several rows, side by side."""
+    """Positions for the points of one row, when several rows are drawn side by side on the same lines."""
     return [place + APART * (row - (rows - 1) / 2) for place in at]
 
 

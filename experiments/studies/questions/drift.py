@@ -1,7 +1,8 @@
-"""Drift: how much farther does a client move if FedGuCci connects it to the model from which it starts?
+"""Drift: how much farther does a client move because of FedGuCci's connectivity loss to the model from which it starts?
 
-In the kernel regime the answer follows from FedAvg with rescaled steps (X4). The study compares it with finite
-networks, which gradient descent trains on their loss plus beta times the connectivity loss, without use of X4.
+In the kernel regime the answer follows from statement fedgucci/X4, by which FedGuCci is FedAvg with rescaled steps. The
+study compares this answer with finite networks. Gradient descent trains them on their loss plus beta times the
+connectivity loss, without use of X4.
 """
 
 from collections.abc import Iterable
@@ -19,21 +20,22 @@ from ntkfl.connectivity.kernel_regime_fedgucci import equivalent_setup, overshoo
 from ntkfl.initialisation import draw
 
 N_SAMPLES, FEATURES, CLIENTS, ETA = 6, 8, 3, 0.4
-ALPHA, SHARES = (part / 2 for part in np.polynomial.legendre.leggauss(3))  # exact between kinks for quadratics in alpha
+# this rule of Gauss is exact for quadratic functions of alpha, as between kinks
+ALPHA, SHARES = (part / 2 for part in np.polynomial.legendre.leggauss(3))
 ALPHA = ALPHA + 0.5
-ROUNDING = 1e-9  # relative rounding of a ratio of movements, generous
+ROUNDING = 1e-9  # a generous bound on the relative rounding error of a ratio of distances
 SOURCE = "fedgucci/X4-drift"
 CHECK = "checks the code: the anchor is where the step begins, so that it is so by the definition"
 
 
 @cache
 def problem() -> Problem:
-    """The data of every cell; its labels are the first residual."""
+    """The data of every cell, with the initial residual as labels."""
     return data.sphere(N_SAMPLES, FEATURES, seed=0, clients=CLIENTS, labels="uniform")
 
 
 def measure(point: Point) -> Measured:
-    """|w_c - w_0| with the connectivity loss over that without, for each client, in the limit and in a network."""
+    """For each client, |w_c - w_0| with the connectivity loss over that without it, in the limit and in a network."""
     beta, width = point["beta"], point["width"]
     setup = Setup(width=width, eta_local=ETA, local_steps=point["local_steps"], rounds=1)
     weights = draw(width, FEATURES, own_seed(point[SEED], width, bits=32))
@@ -47,9 +49,12 @@ def measure(point: Point) -> Measured:
 
 
 def client_move(client: Problem, setup: Setup, weights: Weights, beta: float) -> float:
-    """|w - w_0| after a client's local steps on half its sum of squares plus beta times the connectivity loss to w_0.
+    """The distance |w - w_0| that a client moves in its local steps.
 
-    The labels are the outputs at w_0 plus the client's y. The loss's integral over alpha is taken by Gauss's rule.
+    The loss is half the client's sum of squares plus beta times the connectivity loss to w_0.
+
+    The labels are the outputs at w_0 plus the client's y. The integral over alpha in the connectivity loss is computed
+    by Gauss's rule.
     """
     start, signs = weights.hidden, weights.signs / np.sqrt(setup.width)
     labels = np.maximum(client.x @ start.T, 0) @ signs + client.y
@@ -69,7 +74,7 @@ def client_move(client: Problem, setup: Setup, weights: Weights, beta: float) ->
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The two bounds in the kernel regime, the exact ratio of one step, and how networks approach the limit."""
+    """The two bounds in the kernel regime, the exact ratio after one step, and how networks approach the limit."""
     limit, beta = cells.limit.transpose("beta", ...), cells.beta.to_numpy().astype(float)
     shape = (-1, *[1] * (limit.ndim - 1))
     most, least = (1 + beta / 2).reshape(shape), np.array([1 + overshoot(b) for b in beta]).reshape(shape)
@@ -86,16 +91,17 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def off_limit(cells: Cells) -> Numbers:
-    """Relative distance from the kernel regime after several steps, (width, seed): RMS over cells of one start.
+    """The relative distance from the kernel regime after several local steps, (width, seed).
 
-    All measurements of one network, for its clients and for each beta and K, are one sample.
+    It is the RMS over all measurements of one network, with its clients and each beta and K, so that a network is one
+    sample.
     """
     off = (cells.network / cells.limit - 1).where(cells.local_steps > 1)
     return (off**2).mean(["beta", "local_steps", "client"]) ** 0.5
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The drift against the local steps for each beta, and its approach to the limit against the width."""
+    """The drift against the number of local steps for each beta, and its distance from the limit against the width."""
     widest, series = int(cells.width.max()), list[Series]()
     for beta in cells.beta.to_numpy():
         at, name = (cells.sel(beta=beta, width=widest) ** 2).mean("client") ** 0.5, f"network, beta = {beta:g}"

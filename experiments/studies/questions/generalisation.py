@@ -1,6 +1,6 @@
 """Generalisation: the bound of Theorem C.11 against the loss on held-out digits, with true and with random labels.
 
-Networks of infinite width, trained by FedAvg from f = 0 for the theorem's number of rounds.
+The networks are infinitely wide, and trained by FedAvg from f = 0 for the theorem's number of rounds.
 """
 
 from collections.abc import Iterable
@@ -23,14 +23,14 @@ from ntkfl.estimate import Rigour
 
 DELTA, HELD_OUT = 0.01, 700
 TRUE, RANDOM = "true", "random"
-LOSS = Loss()  # min(1, |f - y|): it vanishes at the label, as the repaired form needs
+LOSS = Loss()  # the loss min(1, |f - y|), which is 0 if f is the label, as the repaired form needs
 SOURCE = "fl-ntk/C.11"
 (STATED,) = (statement for statement in STATEMENTS if statement.id == SOURCE)
 
 
 @dataclass(frozen=True)
 class RandomLabels(UserData):
-    """The same samples with a fair coin for every label, training and held out."""
+    """The same samples, with a fair coin for every label of training and held-out samples."""
 
     def sample(self, n: int, held_out: int, seed: int, clients: int) -> Problem:
         problem = super().sample(n, held_out, seed, clients)
@@ -40,14 +40,17 @@ class RandomLabels(UserData):
 
 
 def trained_case(point: Point) -> TrainedOnSample:
-    """A case with a separate draw for each n: nested draws would make failures of different cells dependent."""
+    """The case of a cell, with a separate draw for each n.
+
+    If the draws were nested, failures of different cells would not be independent.
+    """
     source = {TRUE: UserData, RANDOM: RandomLabels}[point["labels"]]("digits")
     seed = own_seed(point[SEED], point["n"], bits=32)
     return TrainedOnSample(source, point["n"], LOSS, seed, DELTA, held_out=HELD_OUT)
 
 
 def measure(point: Point) -> Measured:
-    """Bound, its main term, and loss and error on held-out digits."""
+    """The bound, its main term, and the loss and the error on held-out digits."""
     case = trained_case(point)
     known = constants(case)
     (bound,) = STATED.forms[Form.REPAIRED].evaluate(known)
@@ -64,7 +67,7 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The bound for each kind of labels, where it is below 1; and random labels, which no network predicts."""
+    """The bound for each kind of labels, and for random labels that it is vacuous and that no network predicts them."""
     for labels in cells.labels.to_numpy():
         at = cells.sel(labels=labels)
         bound, unsure, loss, less_sure = at.bound, errors(at, "bound"), at["loss"], errors(at, "loss")
@@ -78,7 +81,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _coins(at: Cells) -> Answer:
-    """The share of wrong signs on labels that are coins, with Clopper and Pearson's interval."""
+    """The answer about the share of wrong signs on random labels, with Clopper and Pearson's interval."""
     claim = "random labels: half of the held-out signs are wrong"
     share, count = at.error.to_numpy().ravel(), at.held_out.to_numpy().ravel()
     there = ~np.isnan(share)

@@ -1,8 +1,8 @@
-"""Group connectivity: how does the mean of K clients' models change the loss, for each K and width?
+"""Group connectivity: how does averaging the models of K clients change the loss, for each K and width?
 
-Clients are trained apart from one start on their own arcs of the circle; the group barrier, the loss of their average
-less the mean of their losses, is integrated over the circle without sampling. In the kernel regime it is minus the
-variance between their predictions, for every K.
+Clients are trained separately from one start, each on its own arc of the circle. The group barrier is the loss of the
+clients' average less the mean of their losses. It is integrated over the circle exactly, without sampling. In the
+kernel regime it is minus the variance between the clients' predictions, for every K.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ from experiments.studies.running.stored_ladder import power_on
 from experiments.studies.series import STUDENT_BARS, WIDTHS, line, mean, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 
-POINTS, ETA, STEPS = 12, 0.3, 8  # training points on the circle, step and local steps of every client
+# number of training points on the circle; step size and number of local steps of every client
+POINTS, ETA, STEPS = 12, 0.3, 8
 MANY_WIDTHS = tuple(round(2 ** (8 + half / 2)) for half in range(9))
 SOURCE = "fedgucci/X3"
 
 
 def ladder_of(clients: int, width: int, seed: int) -> GroupLadder:
-    """A group: the points and the target are the same for every number of clients, each of which owns an arc."""
+    """One group of clients, each of which owns an arc of the circle.
+
+    The points and the target are the same for every number of clients.
+    """
     rng = np.random.default_rng([POINTS, 23])
     angles = np.sort(2 * np.pi * (np.arange(POINTS) + rng.uniform(0.2, 0.8, POINTS)) / POINTS)
     amplitudes = rng.normal(size=(FREQUENCIES, 2)) / 4
@@ -39,7 +43,7 @@ def ladder_of(clients: int, width: int, seed: int) -> GroupLadder:
 
 
 def measure(point: Point) -> Measured:
-    """One group of clients, and its barrier in the kernel regime."""
+    """The numbers of one group of clients, and its barrier in the kernel regime."""
     ladder = ladder_of(point["clients"], point["width"], point[SEED])
     ((group,),) = ladder.groups
     return {"barrier": group.barrier, "gap": group.gap, "excess": group.excess, "limit": ladder.limit}
@@ -47,9 +51,9 @@ def measure(point: Point) -> Measured:
 
 @dataclass(frozen=True, eq=False)
 class StoredGroups(Rungs):
-    """The cells of one number of clients, in the form of a `GroupLadder`, for X3.
+    """The cells with one number of clients, in the form of a `GroupLadder`, as statement fedgucci/X3 needs them.
 
-    `widths` and `counts` are the widths with cells and their numbers of groups, `limit` is the limit of the barrier,
+    `widths` are the widths with cells, and `counts` their numbers of groups. `limit` is the limit of the barrier.
     `cells` has a variable for each field of a group.
     """
 
@@ -60,16 +64,16 @@ class StoredGroups(Rungs):
 
     @classmethod
     def of(cls, cells: Cells) -> StoredGroups:
-        """The widths that have cells, ascending."""
+        """The stored groups of these cells, with ascending widths."""
         ordered = cells.sortby("width").dropna("width", how="all")
         widths, counts = (tuple(column.to_numpy().tolist()) for column in (ordered.width, ordered.barrier.count(SEED)))
         return cls(widths, counts, float(cells.limit.mean()), ordered)
 
     def samples(self, name: str) -> list[np.ndarray]:
-        """A field of every group, for each width.
+        """For each width, one field of every group.
 
         Raises:
-            NoSlope: an infinite value.
+            NoSlope: a value is infinite.
         """
         rows = samples(self.cells[name], "width")
         if any(np.isinf(row).any() for row in rows):
@@ -78,7 +82,7 @@ class StoredGroups(Rungs):
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Three exponents of the width for each number of clients; the sign of the barrier in the limit."""
+    """Three powers of the width for each number of clients, and the sign of the barrier in wide networks."""
     for clients in cells.clients.to_numpy():
         groups = StoredGroups.of(cells.sel(clients=clients))
         for power in STATEMENTS[0].quantities:
@@ -90,7 +94,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The barrier against K at several widths beside its limit, and its distance from the limit against the width."""
+    """The barrier and its limit against K at several widths, and the distance from the limit against the width."""
     widths = cells.width.to_numpy()
     chosen = sorted({int(widths[place]) for place in (0, len(widths) // 2, len(widths) - 1)})
     of_clients = (

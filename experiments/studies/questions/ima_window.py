@@ -1,8 +1,9 @@
-"""IMA window: how much noise does the mean of the last P global models leave, for each P and first round of averaging?
+"""IMA window: how much noise is left in the mean of the last P global models, for each P and first round of averaging?
 
-On a quadratic a round is w = rho v + noise of variance 1, where v is the model sent out: at first the last model, from
-round t_s on the mean of the last P models. Many runs are simulated; the second moment of v after the last round is
-known exactly, by the recursion of mean and covariance, and far from the start in closed form, 1/((P + rho)(1 - rho)).
+On a quadratic loss, a round turns the model v that the server sends out into w = rho v + noise of variance 1. At first
+v is the last model; from round t_s on it is the mean of the last P models. Many runs are simulated. The second moment
+of v after the last round is also known exactly, by the recursion of mean and covariance. Far from the start it has the
+closed form 1/((P + rho)(1 - rho)).
 """
 
 from collections.abc import Iterable
@@ -15,18 +16,19 @@ from experiments.studies.series import BARS, line, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl.estimate import Estimate, Rigour
 
-# rounds of one run; runs of a cell; distance of the first model from the optimum
+# number of rounds of a run; number of runs in a cell; distance of the first model from the optimum
 ROUNDS, RUNS, DISTANCE = 2000, 128, 10.0
-SETTLED = 0.01  # a cell nearer than this to the closed form, relatively, has forgotten its start
+# if the exact moment of a cell is nearer than this to the closed form, relatively, the start has no effect any more
+SETTLED = 0.01
 SOURCE = "averaging/I11"
 
 
 def measure(point: Point) -> Measured:
-    """The root mean square of the last model sent out: over runs, exactly, and in the limit of many rounds."""
+    """The root mean square of the last model sent out: over the runs, exactly, and in the limit of many rounds."""
     rho, window = point["rho"], point["window"]
     start = round(point["start"] * ROUNDS)
     rng = np.random.default_rng((point[SEED], window, start, int(np.float64(rho).view(np.uint64))))
-    kept = np.full((1, RUNS), DISTANCE)  # the last models, newest first
+    kept = np.full((1, RUNS), DISTANCE)  # the last models, with the newest first
     for number in range(1, ROUNDS + 1):
         sent = kept[: used(number - 1, window, start)].mean(axis=0)
         kept = np.concatenate([(rho * sent + rng.standard_normal(RUNS))[None], kept])[:window]
@@ -39,12 +41,12 @@ def measure(point: Point) -> Measured:
 
 
 def used(number: int, window: int, start: int) -> int:
-    """The number of models whose mean is sent out after this many rounds."""
+    """The number of models whose mean is sent out after so many rounds."""
     return min(window, number + 1) if number >= start else 1
 
 
 def second_moment(rho: float, window: int, start: int, rounds: int) -> float:
-    """E v^2 after so many rounds: mean and covariance of the last models, round by round."""
+    """E v^2 after so many rounds, computed round by round from the mean and covariance of the last models."""
     mean, covariance = np.zeros(window), np.zeros((window, window))
     mean[0] = DISTANCE
     down = np.eye(window, k=-1)
@@ -59,7 +61,7 @@ def second_moment(rho: float, window: int, start: int, rounds: int) -> float:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The runs against the exact moment, and the closed form's power of the window."""
+    """The runs compared with the exact moment, and the power of the window compared with the closed form."""
     settled = abs((cells.exact / cells.settled) ** 2 - 1) < SETTLED
     left = cells.left.where(settled) * np.sqrt(1 - cells.rho)
     yield _against_exact(cells)
@@ -88,7 +90,7 @@ def _against_exact(cells: Cells) -> Answer:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The remaining noise against the window, with a series for each start and a panel for each rho."""
+    """The remaining noise against the window, with a panel for each rho and a series for each start of averaging."""
     panels = []
     for rho in cells.rho.to_numpy():
         series: list[Series] = []

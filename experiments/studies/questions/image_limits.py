@@ -1,10 +1,11 @@
-"""Image limits: where does federated training of wide networks on images leave its infinitely wide limit?
+"""Image limits: where does federated training of wide networks on images depart from its infinitely wide limit?
 
-A cell trains a network with ten readouts on Fashion-MNIST and compares every round with the limit of its method,
-computed by tiles of the Gram matrix. It also trains the linearisation of the network in its first weights. The
-linearisation is off the limit because the network's first kernel is not that of infinite width; the network is off its
-linearisation because the kernel moves. The network's outputs before training are added to the labels and subtracted
-from its outputs: all start from 0.
+A cell trains a network with ten readouts on Fashion-MNIST, and compares it in every reported round with the limit of
+its method at infinite width. The limit is computed by tiles of the Gram matrix. The cell also trains the network's
+linearisation in the weights, at the initial weights. The linearisation differs from the limit because the network's
+initial kernel is not that of infinite width. The network differs from its linearisation because its kernel changes in
+training. The network's outputs before training are added to the labels and subtracted from the outputs, so that all
+three start from 0.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,9 +29,9 @@ from ntkfl.gram.tiles import tiles_bytes
 PARTITION, A_CLIENT, MOST_CLIENTS, MOST_TESTED = "dirichlet:0.3", 100, 100, 10_000
 SETUP = Setup(local_steps=5)
 ROUNDS = (1, 2, 3, 5, 7, 10, 15, 22, 32)
-IN_FLOAT64 = 20_000  # most images with float64 tiles for the limit
-AT_ONCE = 2**24  # values of hidden neurons that are in memory at once: 128 MiB
-APART = 0.01  # least difference of two limits in test accuracy at which their order counts
+IN_FLOAT64 = 20_000  # the largest number of images for which the limit's tiles are in float64
+AT_ONCE = 2**24  # so many values of hidden neurons are in memory at once, which take 128 MiB
+APART = 0.01  # the order of two limits counts if their test accuracies differ by at least this
 METHODS = {"fedavg": {}, "fedavgm": {"momentum": 0.9}, "scaffold": {}}
 SOURCE = "docs/proofs/linear_methods.md#rounds-without-a-matrix"
 QUANTITIES = {
@@ -48,7 +49,7 @@ QUANTITIES = {
 
 @cache
 def problem(images: int) -> Problem:
-    """The problem of `images` training images and as many test images, at most 10,000."""
+    """The data with `images` training images, and as many test images but at most 10,000."""
     clients, tested = min(images // A_CLIENT, MOST_CLIENTS), min(images, MOST_TESTED)
     return data.fashion_mnist(images, target="one-hot", clients=clients, partition=PARTITION, test=tested)
 
@@ -60,7 +61,9 @@ def tiles(images: int) -> str:
 
 @dataclass(frozen=True)
 class Limit:
-    """The limit of a method: its client step, and outputs and predictions of the test images in the reported rounds."""
+    """The limit of a method: the clients' step size, and the outputs in the reported rounds on training and test
+    images.
+    """
 
     eta_local: float
     outputs: np.ndarray  # (rounds, n, C)
@@ -69,7 +72,10 @@ class Limit:
 
 @cache
 def limit(method: str, images: int, step: float, rounds: tuple[int, ...], memmap: Path | None = None) -> Limit:
-    """The exact limit of a method on these images, from outputs 0; `step` is a share of 1 / max_c |H_cc|."""
+    """The exact limit of a method on these images, from outputs 0.
+
+    `step` is the clients' step size as a share of 1 / max_c |H_cc|.
+    """
     given = problem(images)
     base = base_regime(given, SETUP, None, tiles(images), memmap=memmap)
     eta_local = step / float(base.blocks.clients.values.max())
@@ -79,7 +85,7 @@ def limit(method: str, images: int, step: float, rounds: tuple[int, ...], memmap
 
 
 def drawn_network(width: int, seed: int, images: Problem, dtype: str = "float64") -> tuple[np.ndarray, np.ndarray]:
-    """Hidden weights (m, d), and readouts of +-1 / sqrt(m), (m, C), which are not trained."""
+    """Hidden weights, (m, d), and readouts of +-1 / sqrt(m), (m, C), which are not trained."""
     rng = np.random.default_rng(own_seed(seed, width, STUDY.name))
     hidden = rng.standard_normal((width, images.d))
     readout = rng.choice([-1.0, 1.0], (width, images.y.shape[1])) / np.sqrt(width)
@@ -88,7 +94,7 @@ def drawn_network(width: int, seed: int, images: Problem, dtype: str = "float64"
 
 @dataclass(frozen=True)
 class Begun:
-    """Some samples before training: the network's outputs, and for a linearisation the active neurons."""
+    """Some samples, with the network's outputs on them before training and, for a linearisation, the active neurons."""
 
     x: np.ndarray
     outputs: np.ndarray  # (n, C)
@@ -100,16 +106,19 @@ class Begun:
         return cls(x, np.maximum(before, 0) @ readout, before >= 0 if linear else None)
 
     def later(self, z: np.ndarray, readout: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The active neurons at these pre-activations, and the change of the outputs."""
+        """The active neurons at the pre-activations `z`, and the change of the outputs since before training."""
         active = z >= 0 if self.active is None else self.active
         return active, (active * z) @ readout - self.outputs
 
 
 def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_local: float) -> Iterator[np.ndarray]:
-    """The hidden weights after 0, 1, ... rounds less those at the start, (m, d), as by the engine up to rounding.
+    """The hidden weights after 0, 1, ... rounds less those before training, (m, d).
 
-    A client's steps move its weights by sums of its samples, so its pre-activations z, (n_c, m), change by products
-    with its own x x'. A step then takes n_c^2 m operations in place of 2 n_c d m, without a pass over the weights.
+    They are those of the training engine up to rounding.
+
+    The steps of a client change its weights by linear combinations of its samples. So its pre-activations z, (n_c, m),
+    change by products with the matrix x x' of its samples. A step then takes n_c^2 m operations in place of 2 n_c d m,
+    and does not touch the weights.
     """
     dtype = begun[0].x.dtype.name
     hidden, readout = drawn_network(point["width"], point[SEED], images, dtype)
@@ -123,7 +132,7 @@ def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_loc
         weights, mean, controlled = hidden + moved, np.zeros_like(moved), np.zeros_like(moved)
         for number, (own, y) in enumerate(zip(begun, labels, strict=True)):
             x, gram, z = own.x, own.x @ own.x.T, own.x @ weights.T
-            before = controls[number]  # the client's variate is c_i = -before' x
+            before = controls[number]  # SCAFFOLD's variate of the client is c_i = -before' x
             drift = x @ control.T - (gram @ before if before.size else 0.0) if scaffold else 0.0
             turns = np.zeros_like(z)
             for _ in range(steps):
@@ -133,7 +142,7 @@ def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_loc
                 z += eta_local * (gram @ turn + drift)
             share = eta_local * (1 / len(begun) if scaffold else len(x) / images.n)
             mean += share * (turns.T @ x)
-            if scaffold:  # the drifts sum to 0, since the server's variate is the clients' mean
+            if scaffold:  # the drifts sum to 0, since the server's variate is the mean of the clients' variates
                 controls[number] = turns / steps
                 controlled += controls[number].T @ x / len(begun)
         control, velocity = controlled, momentum * velocity + mean
@@ -143,7 +152,7 @@ def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_loc
 def trained(
     point: Point, eta_local: float, rounds: tuple[int, ...], linear: bool, dtype: str = "float64"
 ) -> Iterator[tuple[np.ndarray, ...]]:
-    """Outputs on the images and on the test images after each of these rounds, less those before training."""
+    """The outputs on training and on test images after each of these rounds, less those before training."""
     images = problem(point["images"])
     hidden, readout = drawn_network(point["width"], point[SEED], images, dtype)
     clients = [Begun.of(images.x[own].astype(dtype), hidden, readout, linear) for own in images.members]
@@ -160,9 +169,9 @@ def trained(
 def compared(
     point: Point, rounds: tuple[int, ...], memmap: Path | None = None, dtype: str = "float64"
 ) -> Iterator[dict[str, float]]:
-    """The measurements of a cell after each of these rounds.
+    """The quantities of a cell after each of these rounds.
 
-    `memmap` is a file for the limit's tiles; network and linearisation are trained in `dtype`.
+    `memmap` is a file for the tiles of the limit. Network and linearisation are trained in `dtype`.
     """
     images, exact = problem(point["images"]), limit(*(point[of] for of in ("method", "images", "step")), rounds, memmap)
     size = float(np.linalg.norm(images.y))
@@ -176,13 +185,13 @@ def compared(
 
 
 def right(outputs: np.ndarray, images: Problem) -> float:
-    """The share of test images whose largest output is that of their class."""
+    """The share of test images on which the output of the right class is the largest."""
     assert images.y_test is not None
     return float((outputs.argmax(axis=1) == images.y_test.argmax(axis=1)).mean())
 
 
 def measure(point: Point) -> Measured:
-    """The distances of a network and its linearisation from the limit of their method over the rounds."""
+    """The distances of a network and of its linearisation from the limit of their method, in every reported round."""
     rounds = list(compared(point, ROUNDS))
     return {name: [of[name] for of in rounds] for name in QUANTITIES}
 
@@ -192,7 +201,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     methods = [str(method) for method in cells.method.to_numpy()]
     for method in methods:
         claim = f"max_t {QUANTITIES['outputs']} ~ m^(-1/2) under {method}"
-        # one number for each network, for all its numbers of images and steps
+        # the mean over numbers of images and step sizes, so that there is one number for each network
         far = cells["outputs"].sel({"method": method}).max("round").mean(["images", "step"])
         yield power_law(claim, SOURCE, -0.5, far, "width", biased=False)
     claim = f"networks rank the methods by test accuracy as the limit does, where it has them {APART:.0%} apart"
@@ -209,12 +218,13 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         return
     outcome = Outcome.HOLDS if all(same) else Outcome.UNRESOLVED
     note = f"{sum(same)} of {len(same)} pairs of networks of one width and seed, after the last round"
-    # settled by nothing: where networks and limit order two methods differently, further networks do not change that
+    # No axis can settle this answer. If networks and limit order two methods differently, further networks do not
+    # change that.
     yield Answer(claim, SOURCE, 1.0, Estimate.exact(float(np.mean(same))), outcome, note, settled_by=())
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """Distance of the outputs against the width, and the distances over the rounds at the largest width."""
+    """The distance of the outputs against the width, and the distances against the round at the largest width."""
     methods = [str(method) for method in cells.method.to_numpy()]
     cells = cells.isel(images=0, step=0)
     last, widest = cells.isel({"round": -1}), int(cells.width.max())
@@ -242,7 +252,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _seconds(point: Point) -> float:
-    """Processor time, roughly: of a network and its linearisation, the limit and the images."""
+    """Roughly the processor time of a cell: of the network, its linearisation, the limit and loading the images."""
     return 10 + 4e-7 * max(ROUNDS) * point["images"] * point["width"]
 
 

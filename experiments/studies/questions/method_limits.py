@@ -1,8 +1,8 @@
 """Method limits: with which power of the width do networks approach the exact limit of each federated method?
 
-A cell trains a network by the engine, under a method that is linear in the weights, and computes that method's limit at
-infinite width. The labels are y_m(0) + r_0 with one fixed r_0, and no two cells share neurons, so only the width
-varies.
+A cell trains a network with the training engine, by a method that is linear in the weights, and computes the limit of
+that method at infinite width. The labels are the network's outputs before training plus a fixed vector r_0, y_m(0) +
+r_0. So all cells start with the same residual, and only the width varies. No two cells share neurons.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from ntkfl.initialisation import draw
 
 SETUP = Setup(eta_local=0.4, local_steps=3, rounds=30)
 SPHERE, SIZES, FEATURES, TEST_POINTS = "sphere", (4, 5, 7), 8, 20
-RATE = 1.2  # rate of the server, for methods that have one
+RATE = 1.2  # the server's rate, for methods that have one
 METHODS = tuple(variants(RATE, len(SIZES)))
 SOURCE = "fl-ntk/method-widths; docs/proofs/linear_methods.md#state-maps"
 QUANTITIES = {
@@ -37,7 +37,10 @@ NOTE = "the interval holds the change of the slope without the two smallest widt
 
 @cache
 def problem(name: str = SPHERE) -> Problem:
-    """The data of every cell, on the sphere with clients of unequal sizes; its labels are r_0."""
+    """The data of every cell, with r_0 as labels.
+
+    By default they are on the sphere, with clients of unequal sizes.
+    """
     if name != SPHERE:
         return data_of(name, 0)
     whole = data.sphere(sum(SIZES), FEATURES, seed=0, clients=1, labels="uniform")
@@ -46,7 +49,7 @@ def problem(name: str = SPHERE) -> Problem:
 
 @cache
 def limit(method: str, name: str = SPHERE) -> LinearRegime:
-    """The exact limit of a method on these data, from outputs 0; its labels are r_0.
+    """The exact infinite-width limit of a method on these data, from outputs 0 and with labels r_0.
 
     The local step is halved until the method is stable.
     """
@@ -59,8 +62,8 @@ def limit(method: str, name: str = SPHERE) -> LinearRegime:
 
 
 def measure(point: Point) -> Measured:
-    """The distances of a trained network from the limit: of its outputs at any round, and of its last predictions."""
-    import torch  # slow to load
+    """The largest distance of a trained network's outputs from the limit, and that of its last predictions."""
+    import torch  # imported here, since it is slow to load
 
     name, width, given = point["method"], point["width"], problem(point[DATA])
     exact = limit(name, point[DATA])
@@ -69,7 +72,8 @@ def measure(point: Point) -> Measured:
     run = variant.federation(replace(given, y=start + given.y), replace(exact.setup, width=width), weights)
     models = [state.model for state in islice(run.states(), SETUP.rounds + 1)]
     outputs = np.array([run.model.outputs(model, run.data.x).numpy() for model in models])
-    moved = exact.outputs(np.arange(SETUP.rounds + 1))  # the limit's outputs from 0: its residual at the start is y
+    # the outputs of the limit start from 0, so its initial residual is y
+    moved = exact.outputs(np.arange(SETUP.rounds + 1))
     x = np.random.default_rng(1).normal(size=(TEST_POINTS, given.d))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     trained = run.model.outputs(models[-1], torch.tensor(x)).numpy() - weights.outputs(x)
@@ -81,16 +85,16 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The exponents of both quantities under every method."""
+    """The powers of the width of both quantities under every method."""
     for name, says in QUANTITIES.items():
         for method in cells.method.to_numpy():
-            # `sel(method=...)` would set an option of `sel`, not name the axis
+            # a dictionary, since `sel(method=...)` would set an option of `sel` and not name the axis
             claim, values = f"{says} ~ m^(-1/2) under {method}", cells[name].sel({"method": method})
             yield power_law(claim, SOURCE, -0.5, values, "width", biased=False, note=NOTE)
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The two quantities against the width, six methods in a panel, and the measured exponents."""
+    """The two quantities against the width, with six methods in each panel, and the measured powers."""
     methods = [str(method) for method in cells.method.to_numpy()]
     panels: list[Panel] = []
     for name in QUANTITIES:

@@ -1,10 +1,13 @@
-"""Outer ranking: do networks rank tuned outer optimizers, local steps and rates by their exact expected losses?
+"""Outer ranking: do trained networks rank outer optimizers, local steps and rates as their exact expected losses do?
 
-`tune_outer` tunes each outer optimizer and K for a budget of rounds, once for drawn batches and once for full batches.
-All these candidates are ranked by the exact expected loss with batches. A cell is a network that the engine trains with
-the steps of a candidate, on batches that the prediction does not use. The two-layer network is predicted at infinite
-width, a network with convolutions by the kernel at its start. The outputs before training are added to the labels, so
-that training and prediction start alike.
+An outer optimizer is what the server does with the mean of the clients' displacements. For each outer optimizer and
+each number K of local steps, `tune_outer` finds the best step sizes for a budget of rounds, once for drawn batches and
+once for full batches. These candidates are ranked by their exact expected loss with drawn batches.
+
+A cell is a network that the training engine trains with the steps of one candidate, on batches that the prediction does
+not use. The two-layer network is predicted by the kernel of infinite width, and a network with convolutions by its own
+kernel before training. The outputs before training are added to the labels, so that training and prediction start with
+the same residual.
 """
 
 from collections.abc import Iterable
@@ -35,19 +38,22 @@ SAMPLES, CLIENTS, PARTITION, BATCH, ROUNDS = 200, 5, "shards:2", 4, 20
 TUNED_FOR = {"batches": Drawn(batch_size=BATCH), "full batches": Drawn()}
 OUTER = ("average", "momentum", "nesterov")
 TWO_LAYER, CNN = "two-layer", "cnn"
-PREDICTED_RUNS = 1000  # runs in the kernel regime, for the spread of single runs
+PREDICTED_RUNS = 1000  # number of runs in the kernel regime, from which the spread of single runs is computed
 SOURCE = "docs/proofs/random_rounds.md#server-memory"
 CANDIDATE = ("tuned_for", "outer", "local_steps")
 
 
 @cache
 def problem() -> Problem:
-    """The data of every cell; clients have equal numbers of samples, so that a step on sums is a step on means."""
+    """The data of every cell.
+
+    Clients have equal numbers of samples, so that a step on sums is a step on means.
+    """
     return data.digits(SAMPLES, clients=CLIENTS, partition=PARTITION)
 
 
 def network_name(word: str) -> str:
-    """The name of a network on the axis.
+    """The word, if it is the name of a network.
 
     Raises:
         ValueError: the word names no network.
@@ -59,7 +65,10 @@ def network_name(word: str) -> str:
 
 
 def network(name: str, seed: int) -> "Model":
-    """The network of a cell. If its own kernel predicts, all cells share the network, and differ in batches."""
+    """The network of a cell.
+
+    If the prediction uses the network's own kernel, all cells share the network and differ in their batches.
+    """
     import torch
     from torch import nn
 
@@ -73,14 +82,15 @@ def network(name: str, seed: int) -> "Model":
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         first, second = nn.Conv2d(1, size, 3), nn.Conv2d(size, 2 * size, 3)
-        readout = nn.Linear(2 * size * 4 * 4, 1)  # eight by eight pixels lose two in each convolution
+        # images of eight by eight pixels lose two pixels each way in each convolution
+        readout = nn.Linear(2 * size * 4 * 4, 1)
     layers = (nn.Unflatten(1, (1, 8, 8)), first, nn.ReLU(), second, nn.ReLU(), nn.Flatten(), readout)
     return networks.network(nn.Sequential(*layers), name=name)
 
 
 @cache
 def kernel(of: str) -> np.ndarray:
-    """The kernel that predicts: at infinite width for two-layer networks, otherwise the own kernel at the start."""
+    """The kernel of the prediction: that of infinite width for two-layer networks, otherwise the network's own."""
     if of == TWO_LAYER:
         return gram.infinite(problem().x)
     model = network(of, 0)
@@ -89,7 +99,7 @@ def kernel(of: str) -> np.ndarray:
 
 @cache
 def tuned(of: str, tuned_for: str, local_steps: int) -> dict[str, OuterChoice]:
-    """The best steps of each outer optimizer for the budget."""
+    """The best step sizes of each outer optimizer for the budget."""
     drawn = TUNED_FOR[tuned_for]
     choices = tune_outer(problem(), kernel(of), rounds=ROUNDS, local_steps=(local_steps,), outer=OUTER, drawn=drawn)
     return {choice.outer: choice for choice in choices}
@@ -97,7 +107,7 @@ def tuned(of: str, tuned_for: str, local_steps: int) -> dict[str, OuterChoice]:
 
 @dataclass(frozen=True)
 class Predicted:
-    """The exact prediction with batches: the mean loss by round, and the spread of a run at the end."""
+    """The exact prediction with drawn batches: the expected loss by round, and the spread of a run at the end."""
 
     loss: list[float]
     spread: float
@@ -105,7 +115,7 @@ class Predicted:
 
 @cache
 def predicted(of: str, tuned_for: str, outer: str, local_steps: int) -> Predicted:
-    """The prediction with drawn batches, for steps tuned for batches or for full batches."""
+    """The prediction with drawn batches, for step sizes that were tuned for drawn batches or for full batches."""
     choice, base = tuned(of, tuned_for, local_steps)[outer], algorithm1_limit(problem(), Setup(), kernel(of))
     at = base.at(Setup(eta_local=choice.eta_local, local_steps=local_steps))
     regime = random_of_method(at, choice.method, choice.options, batch_size=BATCH)
@@ -115,8 +125,8 @@ def predicted(of: str, tuned_for: str, outer: str, local_steps: int) -> Predicte
 
 
 def measure(point: Point) -> Measured:
-    """The loss of one trained network by round, and the prediction."""
-    import torch  # slow to load
+    """The loss of one trained network by round, and its prediction."""
+    import torch  # imported here, since it is slow to load
 
     from ntkfl.training.engine.local_plan import LocalWork
     from ntkfl.training.methods import build
@@ -128,7 +138,7 @@ def measure(point: Point) -> Measured:
     choice = tuned(of, point["tuned_for"], point["local_steps"])[point["outer"]]
     exact, model = predicted(of, *(point[axis] for axis in CANDIDATE)), network(name, seed)
     start = model.outputs(model.initial(0), torch.tensor(given.x)).detach().numpy()
-    share = SAMPLES // CLIENTS / BATCH  # a batch's gradients count for all of the client's samples
+    share = SAMPLES // CLIENTS / BATCH  # the gradients of a batch stand for those of all samples of the client
     setup = Setup(eta_local=share * choice.eta_local, local_steps=choice.local_steps, seed=seed)
     method = build(choice.method, HalfSquares("sum"), **choice.options)
     run = network_federation(replace(given, y=given.y + start), setup, model, method=method)
@@ -139,18 +149,19 @@ def measure(point: Point) -> Measured:
             outputs = model.outputs(state.model, run.data.x).detach().numpy() - start
             losses[t] = float(((given.y - outputs) ** 2).mean())
     except FloatingPointError:
-        pass  # the run diverges, and its later losses are infinite
+        pass  # the run has diverged, and its later losses are infinite
     return {"loss": losses, "predicted": exact.loss, "tuned": choice.mean_square, "spread": exact.spread}
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The results on one network, over the seeds that all candidates have."""
+    """The predicted and the trained losses of all candidates on one network, for the seeds that all candidates have."""
 
-    candidates: list[tuple[str, str, int]]  # tuned for, outer optimizer, K
-    predicted: np.ndarray  # expected loss after the last round, by candidate
-    aimed: np.ndarray  # the same, with the batches for which the steps were tuned
-    trained: np.ndarray  # logarithms of losses, (candidates, seeds, rounds + 1): some have rare and huge ones
+    candidates: list[tuple[str, str, int]]  # what the steps were tuned for, the outer optimizer, and K
+    predicted: np.ndarray  # the expected loss after the last round with drawn batches, by candidate
+    aimed: np.ndarray  # the expected loss with the kind of batches for which the steps were tuned, by candidate
+    # logarithms of the losses, (candidates, seeds, rounds + 1), since some candidates have huge losses on rare seeds
+    trained: np.ndarray
 
     @classmethod
     def of(cls, cells: Cells) -> "Ranking":
@@ -169,19 +180,19 @@ class Ranking:
 
     @property
     def seeds(self) -> int:
-        """Number of seeds that all candidates have."""
+        """The number of seeds that all candidates have."""
         return self.trained.shape[1]
 
     @property
     def chosen(self) -> int:
-        """The candidate with the least expected loss."""
+        """The index of the candidate with the least expected loss."""
         return int(self.predicted.argmin())
 
     def seen(self, first: int, other: int) -> int:
-        """The sign of the trained difference of two candidates; 0 where it is within the error of the mean.
+        """The sign of the difference of two candidates' trained losses, or 0 if the difference is within its error.
 
-        Means are taken of the logarithms of losses. The intervals of all pairs hold together with the level of an
-        answer. A loss that is infinite for all seeds is larger than a loss that is finite for all.
+        The difference is that of the mean logarithms of the losses. The intervals of all pairs together have the level
+        of an answer. A loss that is infinite for all seeds is larger than one that is finite for all seeds.
         """
         pairs = len(self.names) * (len(self.names) - 1) / 2
         one, two = self.trained[first, :, -1], self.trained[other, :, -1]
@@ -193,9 +204,10 @@ class Ranking:
         return int(np.sign(ends[1] - ends[0])) if ends[0] * ends[1] < 0 else 0
 
     def lost(self, picked: np.ndarray) -> int:
-        """Rounds of the budget that the predicted best loses to the trained best, by the geometric mean over seeds.
+        """The rounds of the budget that the predicted best candidate loses to the trained best.
 
-        They are the rounds that remain when the trained best has reached the predicted best's final loss.
+        They are the rounds that remain when the latter has reached the final loss of the former. Losses are geometric
+        means over the seeds `picked`.
         """
         curves = self.trained[:, picked].mean(axis=1)
         best = curves[:, -1].argmin()
@@ -203,7 +215,11 @@ class Ranking:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """For each network: pairs in the predicted order, rounds lost by the choice, gain of tuning for batches."""
+    """Three answers for each network.
+
+    They are about the pairs of candidates in the predicted order, the rounds that the predicted choice loses, and the
+    gain of tuning for drawn batches.
+    """
     for name in map(str, cells["network"].to_numpy()):
         ranking = Ranking.of(cells.sel({"network": name}))
         claims = (
@@ -266,7 +282,7 @@ def _gain(claim: str, ranking: Ranking) -> Answer:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The trained losses against the expected ones, with a panel for each network."""
+    """The losses of trained networks against the expected losses, with a panel for each network."""
     panels = []
     for name in map(str, cells["network"].to_numpy()):
         ranking, series = Ranking.of(cells.sel({"network": name})), []

@@ -1,10 +1,11 @@
-"""Private width: do wide networks under a privacy budget leave the loss that the kernel regime expects?
+"""Private width: does the loss of wide networks under a privacy budget differ from what the kernel regime expects?
 
-The steps and the noise are those that `ntkfl.privacy` finds best for a budget of 20 rounds. A cell is one two-layer
-network, trained with this noise and with real clipping. The kernel regime is that of a model that is linear in its
-weights. Noise has the same size on every weight, so it turns neurons on and off whatever the width: only initial
-weights that are larger by a factor, which leave the kernel as it is, make the model linear. The outputs before training
-are added to the labels, so that training and expectation start alike.
+The step sizes and the noise are the best ones that `ntkfl.privacy` finds for a privacy budget and 20 rounds. A cell is
+one two-layer network, trained with this noise and with actual clipping. The kernel regime describes a model that is
+linear in its weights. Since the noise has the same size on every weight, it turns neurons on and off in networks of
+every width. So a larger width does not make the model linear. Initial weights that are larger by a factor do, and they
+leave the kernel as it is. The outputs before training are added to the labels, so that training and expectation start
+with the same residual.
 """
 
 from collections.abc import Iterable
@@ -25,12 +26,12 @@ from ntkfl import Estimate, Problem, data
 from ntkfl.initialisation import draw
 from ntkfl.privacy import Plan, private_settings
 
-SAMPLES, ROUNDS, DELTA, LOCAL_STEPS = 40, 20, 0.01, (1, 5)  # one sample a client
+SAMPLES, ROUNDS, DELTA, LOCAL_STEPS = 40, 20, 0.01, (1, 5)  # as many clients as samples, with one sample each
 SOURCE = "docs/proofs/random_rounds.md#noise-turns-neurons"
 
 
 class Training(NamedTuple):
-    """The best private training of this budget, and its expected loss by round."""
+    """The best private training for a budget, and its expected loss by round."""
 
     plan: Plan
     eta_local: float
@@ -41,13 +42,13 @@ class Training(NamedTuple):
 
 @cache
 def problem() -> Problem:
-    """The data of every cell: each client has one sample."""
+    """The data of every cell, in which each client has one sample."""
     return data.digits(SAMPLES, clients=SAMPLES)
 
 
 @cache
 def training(epsilon: float) -> Training:
-    """The steps of the least expected loss after all rounds."""
+    """The training with the least expected loss after all rounds."""
     settings = private_settings(problem(), local_steps=LOCAL_STEPS, rounds=ROUNDS)
     plans = [(setting.plan(epsilon, DELTA, ROUNDS), setting) for setting in settings]
     plan, best = min(plans, key=lambda pair: pair[0].mean_square)
@@ -57,7 +58,7 @@ def training(epsilon: float) -> Training:
 
 
 def measure(point: Point) -> Measured:
-    """The loss of one trained network by round, its expectation, and the number of clipped updates."""
+    """The loss of one trained network by round, its expectation, and the number of updates that were clipped."""
     given, at, factor, width = problem(), training(point["epsilon"]), point["initial"], point["width"]
     seed = own_seed(point[SEED], width, STUDY.name)
     weights, signs = draw(width, given.d, seed)
@@ -69,7 +70,7 @@ def measure(point: Point) -> Measured:
         losses.append(float(((labels - np.maximum(before, 0) @ readout) ** 2).mean()))
         if now == ROUNDS:
             break
-        moves = np.zeros_like(before)  # a client's weights move along its sample, neuron r by moves[c, r]
+        moves = np.zeros_like(before)  # the weights of client c move along its sample, those of neuron r by moves[c, r]
         for _ in range(at.local_steps):
             here = before + moves
             left = labels - np.maximum(here, 0) @ readout
@@ -84,14 +85,14 @@ def measure(point: Point) -> Measured:
 
 
 def _ratios(cells: Cells, epsilon: float, initial: float) -> list[np.ndarray]:
-    """For every width the trained losses over the expected one, after the last round, (seeds,)."""
+    """For every width, the losses of trained networks over the expected loss after the last round, (seeds,)."""
     own = cells.sel(epsilon=epsilon, initial=initial, round=ROUNDS)
     ratio = (own["loss"] / own["expected"]).transpose("width", SEED).to_numpy()
     return [row[~np.isnan(row)] for row in ratio]
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """For each budget the loss over its expectation by scale of the initial weights, and the effect of that scale."""
+    """For each budget, the loss over its expectation for each scale of the initial weights, and the scale's effect."""
     factors = cells.initial.to_numpy().tolist()
     for epsilon in cells.epsilon.to_numpy().tolist():
         for factor in factors:
@@ -120,13 +121,13 @@ def _at_the_largest_width(cells: Cells, epsilon: float, factor: float) -> Answer
         f"{of_widths}; noise turns {turned:.1%} of a sample's signal away; {int(own['clipped'].sum())} updates clipped"
     )
     answer = interval(claim, SOURCE, 1.0, measured, note)
-    if answer.outcome is Outcome.VIOLATED:  # wider networks may agree: the expectation is for infinite width
+    if answer.outcome is Outcome.VIOLATED:  # wider networks may agree, since the expectation is for infinite width
         return replace(answer, outcome=Outcome.UNRESOLVED, settled_by=("width",))
     return answer
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The ratio of the losses over the width, with a panel for each budget."""
+    """The ratio of trained and expected loss against the width, with a panel for each budget."""
     widths, panels = [float(width) for width in cells.width.to_numpy()], []
     for epsilon in cells.epsilon.to_numpy().tolist():
         series = [Series("as expected", "theory", widths, [1.0] * len(widths))]

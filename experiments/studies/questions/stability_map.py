@@ -1,9 +1,10 @@
 """Stability map: at which pairs of step sizes does training diverge, and does the kernel regime predict them?
 
-A cell trains one network from a residual of a given size, and computes its limits in the kernel regime of infinite
-width and of the network's own H(0). A run counts as grown when its residual was ever GROWN times the first. From a
-small residual, growth depends only on H(0). A residual of order 1 changes the kernel as it grows, and a network
-slightly beyond the limit may settle in a flatter place, which is no longer the kernel regime.
+A cell trains one network from a residual of a given size. It also computes the limits of stable steps in two kernel
+regimes, that of infinite width and that of the network's own H(0). A run counts as grown if its residual was ever GROWN
+times the initial one. From a small residual, whether a run grows depends only on H(0). A residual of order 1 changes
+the kernel as it grows, so that a network slightly beyond the limit may settle in a flatter region of the loss. That is
+no longer the kernel regime.
 """
 
 from __future__ import annotations
@@ -26,17 +27,18 @@ from ntkfl.initialisation import draw
 TWO_LAYER = "two-layer"  # FL-NTK's network
 SPHERE = "sphere"
 N_SAMPLES, FEATURES, CLIENTS, WIDTH, ROUNDS = 12, 12, 3, 4096, 120
-DEEP_WIDTH = 256  # width of other networks
-SMALL = 0.01  # residual up to which growth depends only on H(0)
-# A run has grown if its residual reaches GROWN times the first. MOST is the largest multiple, also after an overflow.
+DEEP_WIDTH = 256  # the width of networks other than FL-NTK's
+SMALL = 0.01  # from a residual up to this size, growth depends only on H(0)
+# A run has grown if its residual reaches GROWN times the initial one. Larger multiples than MOST, also those of an
+# overflow, are recorded as MOST.
 GROWN, MOST = 3.0, 1e6
-DECIDED = 100.0  # the kernel regime must predict this growth within ROUNDS, for a run to show it
+DECIDED = 100.0  # a run can show its growth only if the kernel regime predicts this multiple within ROUNDS
 ETA, SERVER, STEPS, SIZE = "eta_local", "eta_global", "local_steps", "residual"
 SOURCE = "fl-ntk/X.3"
 
 
 def measure(point: Point) -> Measured:
-    """The last and the largest residual of a run, and the limits."""
+    """The last and the largest residual of a run, and the limits of stable steps."""
     drawn = problem_of(point[DATA], point[SEED])
     setup = Setup(
         width=WIDTH,
@@ -48,7 +50,7 @@ def measure(point: Point) -> Measured:
     )
     start, infinite, own, train = _network(point["network"], drawn.x, setup)
     problem = replace(drawn, y=start + point[SIZE] * drawn.y)
-    with warnings.catch_warnings():  # steps beyond the limit are the subject of this study
+    with warnings.catch_warnings():  # no warnings, since steps beyond the limit are what this study is about
         warnings.simplefilter("ignore", UserWarning)
         limit, regime = kernel_regime(problem, setup, infinite), kernel_regime(problem, setup, own)
         try:
@@ -69,14 +71,14 @@ def measure(point: Point) -> Measured:
 
 
 def problem_of(name: str, seed: int) -> Problem:
-    """The data of a cell: few points of the sphere, all points of other data."""
+    """The data of a cell, which are a few points of the sphere, or all points of other data."""
     return data.sphere(N_SAMPLES, FEATURES, seed=seed, clients=CLIENTS) if name == SPHERE else data_of(name, seed)
 
 
 def _network(
     name: str, x: np.ndarray, setup: Setup
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Callable[[Problem], Trajectory]]:
-    """A network at the setup's seed: outputs on x, limit kernel, own kernel, and training on a problem."""
+    """The network of a cell: its outputs on x, the limit kernel, its own kernel, and a function that trains it."""
     if name == TWO_LAYER:
         weights = draw(setup.width, x.shape[1], setup.seed)
 
@@ -95,18 +97,19 @@ def _network(
 
 
 def network_name(word: str) -> str:
-    """The name of a network: "two-layer", or a network of any depth as in `ntkfl.networks.wide`.
+    """The word, if it is the name of a network: "two-layer", or a network of any depth as in `ntkfl.networks.wide`.
 
     Raises:
-        ValueError: a word that names no network.
+        ValueError: the word names no network.
     """
     return word if word == TWO_LAYER else networks.wide(word).name
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Where growth begins, against the limit; whether runs follow their own regime; whether eta_g <= 1 is stable."""
+    """Where growth begins compared with the limit, whether runs do as predicted, and whether eta_g <= 1 is stable."""
     sizes = cells[SIZE].to_numpy()
-    small = cells.sel({SIZE: sizes[sizes == sizes.min(initial=SMALL)]})  # the smallest residuals; none if all are large
+    # the cells with the smallest residual; none if all residuals are large
+    small = cells.sel({SIZE: sizes[sizes == sizes.min(initial=SMALL)]})
     yield _where_growth_begins(small)
     yield _as_predicted(small)
     for size in sizes:
@@ -116,7 +119,10 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _where_growth_begins(cells: Cells) -> Answer:
-    """The boundary over the limit, from all columns: each column encloses it between neighbours of the grid."""
+    """The answer about the step at which growth begins, over the predicted limit.
+
+    In each column of the grid, this step lies between two neighbouring steps.
+    """
     claim = "growth begins at eta_g = 2N / nu_max: boundary over limit, every eta_l below its own limit"
     lows, highs, _ = _boundaries(cells)
     if not len(lows):
@@ -135,7 +141,10 @@ def _where_growth_begins(cells: Cells) -> Answer:
 
 
 def _not_before(cells: Cells, size: float) -> Answer:
-    """Whether runs from a larger residual, which changes the kernel as it grows, do not grow below the limit."""
+    """Whether no run from a larger residual grows below the limit.
+
+    A larger residual changes the kernel as it grows.
+    """
     claim = f"from a residual of {size:g} no run grows below the limit: limit over the least step that grew"
     _, highs, least = _boundaries(cells)
     first = highs[least < 1]
@@ -145,10 +154,14 @@ def _not_before(cells: Cells, size: float) -> Answer:
 
 
 def _boundaries(cells: Cells) -> np.ndarray:
-    """For each column the last calm step (or 0), the first that grew (or inf) and the least tried, over the limit.
+    """Three steps for each column of the grid, each divided by the limit.
 
-    A step is neither calm nor grown if, by its regime, its run grows too slowly to show within ROUNDS. A fine grid has
-    such steps beyond the limit.
+    They are the largest step without growth, the smallest with growth, and the smallest tried.
+
+    The first is 0 if there is no such step, and the second is infinite.
+
+    A step counts as neither if its run, according to the kernel regime, grows too slowly to show it within ROUNDS. A
+    fine grid has such steps beyond the limit.
     """
     ordered = cells.sortby(SERVER).transpose(SERVER, ...)
     steps = ordered[SERVER].to_numpy().astype(float)
@@ -168,7 +181,10 @@ def _boundaries(cells: Cells) -> np.ndarray:
 
 
 def _as_predicted(cells: Cells) -> Answer:
-    """The share of runs, away from the boundary, that grow if and only if the kernel regime of their start does."""
+    """The answer about the share of runs that grow if and only if the kernel regime of their own H(0) does.
+
+    Runs near the boundary are left out.
+    """
     claim = (
         "from a small residual a run grows exactly where 0 < (eta_g/N) nu < 2 fails, for even and odd K: share of runs"
     )
@@ -182,7 +198,7 @@ def _as_predicted(cells: Cells) -> Answer:
 
 
 def _small_server_steps(cells: Cells) -> Answer:
-    """The share of calm runs with eta_g <= 1 and a client step below its own limit."""
+    """The answer about runs with eta_g <= 1 and a client step below the client's own limit; none should grow."""
     claim = "eta_g <= 1 and eta_l < 2 / max_c |H_cc| is stable, whatever K: share of runs"
     below = cells[ETA] < (1 - cells.finite_width) * cells.own_limit_local
     chosen = (below & (cells[SERVER] <= 1) & np.isfinite(cells.peak)).transpose(*cells.peak.dims).to_numpy()
@@ -190,7 +206,10 @@ def _small_server_steps(cells: Cells) -> Answer:
 
 
 def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: Cells, note: str) -> Answer:
-    """The share of right runs of these kinds: a wrong run violates the claim, which needs runs of each kind to hold."""
+    """The answer about the share of runs that do as predicted.
+
+    A single other run violates the claim. The claim holds only if there are runs of each kind.
+    """
     chosen = np.any(list(kinds.values()), axis=0)
     if right[chosen].all():
         even = (cells[STEPS] % 2 == 0).broadcast_like(cells.peak).transpose(*cells.peak.dims).to_numpy()
@@ -205,7 +224,7 @@ def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: C
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """A chart of each network for the first seed, with a map for each number of local steps."""
+    """A chart for each network with the first seed, which has a map for each number of local steps."""
     return (_map(cells.sel({"network": name}), str(name)) for name in cells.network.to_numpy())
 
 
@@ -246,7 +265,7 @@ def _map(cells: Cells, name: str) -> Chart:
 
 
 def spaced(least: float, most: float) -> tuple[float, ...]:
-    """Fourteen steps in equal ratios, to four digits."""
+    """Fourteen step sizes with equal ratios, rounded to four digits."""
     return tuple(float(f"{step:.4g}") for step in np.geomspace(least, most, 14))
 
 

@@ -1,8 +1,8 @@
-"""Trained transitivity: does a low loss on the way to the anchor predict a low barrier between two trained models?
+"""Trained transitivity: does a low loss on the way to an anchor predict a low barrier between two trained models?
 
-Theorem 3.5 is about networks drawn near an anchor with losses below epsilon on the way to it. Here each network is
-trained from its own start, with beta times the connectivity loss to a trained anchor; epsilon, the barrier and the
-theorem's left side are exact.
+Theorem 3.5 of FedGuCci is about networks that are drawn near an anchor, with losses below epsilon on the segment to it.
+Here each network is trained from its own start, with beta times the connectivity loss to a trained anchor. epsilon, the
+barrier and the theorem's left side are computed exactly.
 """
 
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ GROUPS = {
 
 
 def measure(point: Point) -> Measured:
-    """Two networks trained with the connectivity loss, beside their anchor."""
+    """The barriers, losses and bounds of two networks trained with the connectivity loss to their anchor."""
     width, passes = point["width"], point["steps"]
     problem = data.digits(n=N_SAMPLES, seed=point[SEED])
     starts = [drawn(width, problem.d, own_seed(point[SEED], width, number, bits=32)) for number in range(3)]
@@ -62,7 +62,7 @@ def measure(point: Point) -> Measured:
 
 
 def drawn(width: int, features: int, seed: int) -> TwoLayer:
-    """A network with the usual normal weights, of variance 2/features in the first layer and 1/width in the second."""
+    """A network with normal weights, of variance 2/features in the first layer and 1/width in the second."""
     rng = np.random.default_rng(seed)
     hidden = rng.standard_normal((width, features)) * np.sqrt(2 / features)
     return TwoLayer(hidden, rng.standard_normal(width) / np.sqrt(width))
@@ -71,7 +71,10 @@ def drawn(width: int, features: int, seed: int) -> TwoLayer:
 def trained(
     problem: Problem, start: TwoLayer, steps: int, beta: float = 0.0, anchor: TwoLayer | None = None
 ) -> TwoLayer:
-    """Gradient descent of both layers on half the mean square plus beta times its integral on the way to the anchor."""
+    """The network after gradient descent of both layers.
+
+    The loss is half the mean square, plus beta times the integral of this loss along the segment to the anchor.
+    """
     hidden, readout = start.hidden, start.readout
     for _ in range(steps):
         of_hidden, of_readout = _gradient(problem, hidden, readout)
@@ -93,7 +96,7 @@ def _gradient(problem: Problem, hidden: np.ndarray, readout: np.ndarray) -> tupl
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Rank correlations of epsilon with the barrier, for several fixed settings, and the bounds."""
+    """Rank correlations of epsilon with the barrier, with several choices of what is held fixed, and the bounds."""
     for what, fixed in GROUPS.items():
         yield rank_correlation(cells, fixed, what)
     unsure = errors(cells, "gap")
@@ -107,11 +110,13 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def rank_correlation(cells: Cells, fixed: tuple[str, ...], what: str) -> Answer:
-    """Spearman's correlation of epsilon with the barrier within groups of equal `fixed`: positive in the mean.
+    """The answer whether Spearman's correlation of epsilon with the barrier is positive in the mean.
 
-    The interval is Student's over the seeds, each represented by the mean of its groups. If a group has several seeds,
-    the interval is over the groups, as if these were independent. A group is left out if one of the two does not vary
-    in it.
+    The correlation is computed in groups of cells with equal values on the axes `fixed`.
+
+    The interval of the mean is Student's over the seeds, each of which is represented by the mean of its groups. If a
+    group has several seeds, the interval is over the groups, as if these were independent. A group is left out if
+    epsilon or the barrier does not vary in it.
     """
     claim = f"a lower largest loss on the way to the anchor goes with a lower barrier: rank correlation, {what}"
     epsilon, wall = (_grouped(quantity, fixed) for quantity in (cells.epsilon, cells.barrier))
@@ -129,14 +134,14 @@ def rank_correlation(cells: Cells, fixed: tuple[str, ...], what: str) -> Answer:
 
 
 def _grouped(values: Numbers, fixed: tuple[str, ...]) -> np.ndarray:
-    """The values with a row for each group."""
+    """The values as a matrix with a row for each group."""
     ordered = values.transpose(*fixed, ...)
     groups = int(np.prod([ordered.sizes[name] for name in fixed]))
     return ordered.to_numpy().reshape(groups, -1)
 
 
 def _spearman(first: np.ndarray, other: np.ndarray) -> float:
-    """The rank correlation over cells that have both numbers; NaN where there are few, or one number never varies."""
+    """The rank correlation over cells that have both numbers; NaN if there are few, or if one number does not vary."""
     there = np.isfinite(first) & np.isfinite(other)
     first, other = first[there], other[there]
     if len(first) < FEWEST_IN_ONE or np.ptp(first) == 0 or np.ptp(other) == 0:
@@ -145,7 +150,7 @@ def _spearman(first: np.ndarray, other: np.ndarray) -> float:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """Barrier against epsilon for every pair, with a panel for each width."""
+    """The barrier against epsilon for every pair of networks, with a panel for each width."""
     panels = []
     for width in cells.width.to_numpy():
         at = cells.sel(width=width)
@@ -163,7 +168,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _scatter(name: str, cells: Cells) -> Series:
-    """A point for each pair, sorted by epsilon."""
+    """A series with a point for each pair of networks, sorted by epsilon."""
     x, y = (np.ravel(quantity.to_numpy()) for quantity in (cells.epsilon, cells.barrier))
     order = np.argsort(x)
     return Series(name, "measured", x[order].tolist(), y[order].tolist())

@@ -1,9 +1,10 @@
 """Transitivity: how large is the barrier between two networks that are both close to one anchor?
 
-Networks are drawn in the cube of a side d around an anchor, as in the theorem; gaps and barriers are exact. The gap is
-sup over alpha of E_x |z_x(alpha)|, z_x(alpha) = f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x), where f_1 and f_2 are
-the networks and f_alpha has alpha times the weights of f_1 plus 1 - alpha times those of f_2. There are two kinds of
-anchors: with rows on the sphere the barrier scales like d^2, with U_anc = 0 like d; the theorem's bound scales like d.
+Networks are drawn in the cube of side d around an anchor, as in Theorem 3.5 of FedGuCci. Gaps and barriers are exact.
+The gap is the supremum over alpha of E_x |z_x(alpha)|, where z_x(alpha) = f_alpha(x) - alpha f_1(x) - (1 - alpha)
+f_2(x). Here f_1 and f_2 are the networks, and f_alpha has alpha times the weights of f_1 plus 1 - alpha times those of
+f_2. There are two kinds of anchors. If the rows of the anchor's first layer are on the sphere, the barrier scales like
+d^2; if its first layer U_anc is 0, the barrier scales like d. The theorem's bound scales like d.
 """
 
 from collections.abc import Iterable
@@ -30,11 +31,15 @@ BOUNDS = {
     "sure_bound": ("the sure bound", "fedgucci/sure"),
     "theorem": ("Theorem 3.5 at d, with probability .9", "fedgucci/F9"),
 }
-FAILURE = {"moment_bound": DELTA, "theorem": DELTA}  # the other bounds always hold
+# the probability with which a bound may fail; bounds that are not named always hold
+FAILURE = {"moment_bound": DELTA, "theorem": DELTA}
 
 
 def measure(point: Point) -> Measured:
-    """Gaps, barrier and bounds of two networks and their anchor; no two cells share a draw."""
+    """Gaps, barrier and bounds of two networks and their anchor.
+
+    No two cells share a draw.
+    """
     side, units, rows = point["side"], point["h"], point["anchor"]
     seed = own_seed(point[SEED], units, side, rows == ORIGIN, bits=32)
     drawn = CubeFamily(h=units, l=FEATURES, side=side, rows="ball", n=INPUTS, at_origin=rows == ORIGIN, delta=DELTA)
@@ -53,7 +58,7 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Every bound in every cell, and the power of the side for each kind of anchor."""
+    """Every bound in every cell, and the power of d for each kind of anchor."""
     unsure = errors(cells, "gap")
     claim = "barrier of the absolute loss <= sup over alpha of E_x |z_x(alpha)|"
     yield upper(claim, "fedgucci/F9, Eq (36)", cells.barrier, cells.gap, errors(cells, "barrier"), unsure)
@@ -71,7 +76,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The gap and its bounds against the side, with a panel for each anchor."""
+    """The gap and its bounds against the side d, with a panel for each kind of anchor."""
     units, panels = int(cells.h.min()), []
     for anchor in cells.anchor.to_numpy():
         at = cells.sel(anchor=anchor, h=units)

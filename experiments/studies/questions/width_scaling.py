@@ -1,7 +1,8 @@
-"""Width scaling: with which power of the width does everything in training approach the kernel regime?
+"""Width scaling: with which powers of the width do the quantities of training approach the kernel regime?
 
-A cell runs Algorithm 1 and its kernel regime, and all quantities come from these two runs. The labels are y_m(0) + r_0
-with a fixed r_0, and no two cells share neurons, so that only the width varies.
+A cell runs Algorithm 1 and its kernel regime, and all quantities come from these two runs. The labels are the network's
+outputs before training plus a fixed vector r_0, y_m(0) + r_0. So all cells start with the same residual, and only the
+width varies. No two cells share neurons.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ PANELS = {
 def charts_of(
     ladder: StoredLadder, powers: Sequence[tuple[Power, str]], answers: Iterable[Answer]
 ) -> tuple[Chart, ...]:
-    """Two figures, if some width has two networks; the second only if an exponent was found."""
+    """The quantities against the width, and the exponents if any was measured.
+
+    There are no figures unless some width has two networks.
+    """
     if not ladder.widths:
         return ()
     charts = []
@@ -129,12 +133,12 @@ RATES: tuple[WidthRate, ...] = (*w.RATES, WEIGHTS, PATTERNS, REMAINDER)
 
 @cache
 def problem() -> Problem:
-    """The data of every cell; its labels are r_0."""
+    """The data of every cell, with r_0 as labels."""
     return data.sphere(N_SAMPLES, FEATURES, seed=0, clients=CLIENTS, labels="uniform")
 
 
 def measure(point: Point) -> Measured:
-    """All quantities of a run: the statistics of the catalogue's exponents, and the two remainders of Eq (18)."""
+    """All quantities of a run: those with exponents in the catalogue of statements, and two remainders of Eq (18)."""
     width = point[WIDTH]
     ladder = WidthLadder(problem(), SETUP, (width,), (1,), own_seed(point[SEED], width))
     ((statistics,),), ((run,),) = ladder.statistics, ladder.runs
@@ -148,12 +152,12 @@ def measure(point: Point) -> Measured:
 
 
 def powers() -> list[tuple[Power, str]]:
-    """Every quantity with an exponent in the catalogue, with the statement's id."""
+    """Every quantity whose exponent is in the catalogue of statements, with the statement's id."""
     return [(power, rate.id) for rate in RATES for power in rate.quantities]
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """An answer for each exponent, in the order of the catalogue; the two readings of Eq (18) come last."""
+    """An answer for each exponent in the order of the catalogue; the two readings of Eq (18) come last."""
     ladder = StoredLadder.of(cells, problem(), SETUP)
     for power, label in powers():
         yield power_on(ladder, power, label)
@@ -174,7 +178,7 @@ def _remainder(name: str, ladder: StoredLadder) -> Estimate:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The quantities against the width, and all exponents beside theory."""
+    """The quantities against the width, and all measured exponents beside those of theory."""
     return charts_of(StoredLadder.of(cells, problem(), SETUP), powers(), summarise(cells))
 
 
