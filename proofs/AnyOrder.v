@@ -1,12 +1,15 @@
-(* A certified checkpoint of a two-layer ReLU network is safe under every continuation of its training: steps on any
-   batches, by anybody, in any order, and convex means of the models reached, as a server takes them.
+(* A certified checkpoint of a two-layer ReLU network is safe under every continuation of its training. A continuation
+   consists of steps on any batches, by anybody, in any order, and of convex means of models that were reached, as a
+   server takes them.
 
-   fl-ntk/any-order rests on this file: continuation_safe is "|W - W*| never grows", total_work is "eps sum eta r^2 <= D^2",
-   predictions_stay is "every later output is within 2 D |z|", final_class the final classes that a certificate prints.
+   The statement fl-ntk/any-order rests on this file. The theorem continuation_safe says that |W - W*| never grows,
+   total_work that eps sum eta r^2 <= D^2, and predictions_stay that every later output at an input z is within 2 D |z|
+   of the output now. The theorem final_class proves the final classes that a certificate prints.
 
-   The field may be any ordered field, as the rationals or the reals. A label is one (sample, output) pair, so that several
-   outputs need no other proof: label l has the input (input l), the readout (readout l), and the target (target l).
-   The slope of relu at 0 is free, and may differ from neuron to neuron and from step to step. *)
+   The field may be any ordered field, such as the rationals or the reals. A "label" is a pair of a sample and an
+   output, so that several outputs need no other proof. Label l has the input (input l), the readout (readout l), and
+   the target (target l). The slope of relu at 0 may be chosen freely, and may differ from neuron to neuron and from
+   step to step. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid.
@@ -56,7 +59,7 @@ rewrite /relu; case: (leP 0 p) => p0; case: (leP 0 q) => q0 //; rewrite ?subr0 ?
 - by rewrite expr0n sqr_ge0.
 Qed.
 
-(* outputs are Lipschitz in the weights, with the constant |b| |z| *)
+(* An output at z is Lipschitz in the weights with the constant |b| |z|, where b is the readout. *)
 Lemma net_lip b z U V :
   (net b z U - net b z V) ^+ 2 <= (\sum_r b r * b r) * (norm2 (U - V) * \sum_j z j * z j).
 Proof.
@@ -78,7 +81,8 @@ Variables (input : L -> 'I_d -> R) (readout : L -> 'I_m -> R) (target : L -> R).
 Implicit Types (U V : weights) (l : L) (g : L -> 'I_m -> R) (c : L -> R).
 
 Definition res U l : R := target l - net (readout l) (input l) U.
-(* g is a choice of relu's slopes at U: 1 where a neuron is active, 0 where it is not, anything at a kink *)
+(* g is a choice of the slopes of relu at U: 1 where a neuron is active, 0 where it is not active, and any value at a
+   kink *)
 Definition slopes U g := forall l r,
   (0 < pre (input l) U r -> g l r = 1) /\ (pre (input l) U r < 0 -> g l r = 0).
 Definition grad g l : weights := rows (input l) (fun r => readout l r * g l r).
@@ -91,7 +95,7 @@ case: (ok l r); case: ltrgt0P => [p|p|->] pos neg; last by rewrite mulr0.
 - by rewrite neg // mul0r.
 Qed.
 
-(* a step: c l is eta_l for the labels of the batch, and 0 for all other labels *)
+(* a step; the number c l is eta_l for the labels of the batch, and 0 for all other labels *)
 Definition move U g c : weights := \sum_l (c l * res U l) *: grad g l.
 Definition work U c : R := \sum_l c l * res U l ^+ 2.
 Definition allowed eps U g c :=
@@ -100,12 +104,13 @@ Definition allowed eps U g c :=
 Lemma work_ge0 U c : (forall l, 0 <= c l) -> 0 <= work U c.
 Proof. by move=> c0; apply: sumr_ge0 => l _; rewrite mulr_ge0 ?sqr_ge0. Qed.
 
-(* s: the frozen patterns; A: the pairs (neuron, label) that are held at their kinks *)
+(* s are the frozen patterns, and A are the pairs (neuron, label) that are held at their kinks *)
 Variables s A : 'I_m -> L -> bool.
 Definition phi l : weights := rows (input l) (fun r => readout l r * (~~ A r l && s r l)%:R).
 
-(* What ntkfl/any_order computes, as inequalities. S stands for the span of the rows of C, the phi_l and the held kinks;
-   D2 for D^2, D = |W0 - W*|; kap2 r l for the square of |projection of the kink (r, l) on S|. *)
+(* What ntkfl/any_order computes, as inequalities. S stands for the span of the rows of C, which are the phi_l and the
+   held kinks. D2 stands for D^2 with D = |W0 - W*|, and kap2 r l for the square of |projection of the kink (r, l) on
+   S|. *)
 Record certificate (S : {vspace weights}) (Ws W0 : weights) (D2 : R) (kap2 : 'I_m -> L -> R) : Prop := Certificate {
   phi_in_S : forall l, phi l \in S;
   held_in_S : forall r l, A r l -> kink (input l) r \in S;
@@ -125,7 +130,7 @@ Hypothesis eps_ge0 : 0 <= eps.
 
 Definition ball U := (U - Ws \in S) && (norm2 (U - Ws) <= D2).
 
-(* while the weights are in the ball, every pair off A has the sign that it has at W* *)
+(* While the weights are in the ball, every pair off A has the sign that it has at W*. *)
 Lemma frozen U g r l : slopes U g -> ball U -> ~~ A r l -> g l r = (s r l)%:R.
 Proof.
 move=> ok /andP[inS near] off; have [pos neg] := ok l r.
@@ -164,7 +169,7 @@ move=> ok near; rewrite (grad_split l ok near) memvD ?(phi_in_S cert) // memv_su
 by rewrite memvZ // (held_in_S cert).
 Qed.
 
-(* the residual is the inner product of the gradient with W* - W *)
+(* The residual is the inner product of the gradient with W* - W. *)
 Lemma descent U g l : slopes U g -> ball U -> dot (grad g l) (U - Ws) = - res U l.
 Proof.
 move=> ok near; rewrite dotBr (homogeneous l ok) /res opprB; congr (_ - _).
@@ -191,8 +196,9 @@ apply: (le_trans lower); apply: le_trans in_ball.
 by rewrite ler_subl_addr ler_addl mulr_ge0 ?work_ge0.
 Qed.
 
-(* Every continuation of the training from W0, with the sum of eta r^2 that it has spent. In a mean of models each
-   step counts with its model's weight; a server step in [0, 1] on a mean is a mean too, with the old model in it. *)
+(* Every continuation of the training from W0, with the sum of eta r^2 over its steps (the "spent" work). In a mean of
+   models, the steps of each model are multiplied by the weight of the model. A server step in [0, 1] on a mean is again
+   a mean, which includes the old model. *)
 Inductive continued : weights -> R -> Prop :=
 | Start : continued W0 0
 | Step U w g c : continued U w -> allowed eps U g c -> continued (U + move U g c) (w + work U c)
@@ -239,8 +245,8 @@ have -> : 4%:R * D2 = (D2 + D2) *+ 2 by rewrite !mulr2n; ring.
 by rewrite ler_pmuln2r // ler_add // (start_near cert).
 Qed.
 
-(* The outputs that a continuation can have at z, from the outputs of a point P that is near all models of the ball: only
-   the neurons of Z may be active. P may be W*, the checkpoint, or the point computed for W*. *)
+(* The outputs that a continuation can have at z, bounded by the outputs of a point P that is near all models of the
+   ball. Only the neurons of Z may be active at z. P may be W*, the checkpoint, or the point that was computed for W*. *)
 Section Outputs.
 Variables (z : 'I_d -> R) (P : weights) (R2 : R) (Z : pred 'I_m).
 Local Notation z2 := (\sum_j z j * z j).
@@ -276,8 +282,8 @@ rewrite !only => [|r off|r off]; last exact: stays_asleep.
 - by case: (asleep off) => p0 _; rewrite /relu; case: leP => // p0'; apply/eqP; rewrite eq_le p0.
 Qed.
 
-(* The class of z is final: output b stays above output b'; with several outputs, above every other b'. With one output its
-   sign is final; then b' = 0 or b = 0. *)
+(* The class of z is final: output b stays above output b', and, with several outputs, above every other b'. With one
+   output, the sign of the output is final; this is the case b' = 0 or b = 0. *)
 Theorem final_class U w b b' e e' : continued U w -> 0 <= e -> 0 <= e' ->
   R2 * (\sum_(r | Z r) b r * b r) * z2 <= e ^+ 2 -> R2 * (\sum_(r | Z r) b' r * b' r) * z2 <= e' ^+ 2 ->
   net b' z P + e' < net b z P - e -> net b' z U < net b z U.

@@ -1,11 +1,12 @@
-(* No client-local preconditioner conditions a kernel better than the kernel's own client blocks allow: if P is symmetric
-   positive and block-diagonal over the clients, the condition number of H P is at least 1/nu, nu the smallest eigenvalue
-   of H_D^-1 H and H_D the client blocks of H.
+(* A lower bound of the condition number that preconditioners with a block for each client can reach. If P is symmetric,
+   positive and block-diagonal over the clients, the condition number of H P is at least 1/nu. Here H_D are the client
+   blocks of H, and nu is the smallest eigenvalue of H_D^-1 H.
 
-   fl-ntk/block-conditioning rests on this file: its stated form, and its new form for two clients.
+   The statement fl-ntk/block-conditioning rests on this file: its stated form, and its new form for two clients.
 
-   In terms of quadratic forms: a Q <= H <= b Q with Q = P^-1 says that the spectrum of H P is in [a, b], and an eigenvector
-   gives a v with v'Hv <= nu v'H_D v. Every such b/a is at least 1/nu, and so is the condition number. *)
+   The theorems are about quadratic forms. The inequality a Q <= H <= b Q with Q = P^-1 says that the spectrum of H P is
+   in [a, b]. An eigenvector gives a vector v with v'Hv <= nu v'H_D v. Every such b/a is at least 1/nu, and so is the
+   condition number. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
 Import GRing.Theory Num.Theory Order.Theory.
@@ -44,7 +45,7 @@ by rewrite ler_pmul2r.
 Qed.
 End Blocks.
 
-(* Two clients: the sharper bound (2 - nu)/nu, which infinitely many local steps attain. *)
+(* For two clients the sharper bound (2 - nu)/nu holds. Infinitely many local steps attain it. *)
 Section TwoClients.
 Variables (R : realFieldType) (n : nat) (owner : 'I_n -> 'I_2).
 Implicit Types (H Q : 'M[R]_n) (v : 'I_n -> R).

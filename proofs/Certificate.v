@@ -1,12 +1,12 @@
-(* From numbers to the certificate: a positive definite Gram matrix K of the rows of C, a guess alpha of the solution of
+(* From numbers to the certificate. A positive definite Gram matrix K of the rows of C, a guess alpha of the solution of
    K a = t, and a margin for every pair off A give W*, D and kappa as AnyOrder.v needs them.
 
-   fl-ntk/any-order rests on this file: this is how ntkfl/any_order concludes, with K >= lambda I (eigenvalue_misses of
-   GramBounds.v), and how the check of an exported certificate does, with a witness Y (witness_misses). Nothing is assumed
-   about alpha or the guesses h: their errors enter the bounds.
+   The statement fl-ntk/any-order rests on this file. The package ntkfl/any_order concludes in this way with K >= lambda
+   I (eigenvalue_misses of GramBounds.v). The check of an exported certificate concludes in this way with a witness Y
+   (witness_misses). Nothing is assumed about alpha or the guesses h, since the bounds include their errors.
 
-   The rows are those of the labels and those of the held pairs; several labels of one sample share its pair. D and slack
-   bound |W0 - W*| and |W~ - W*|, W~ = W0 + C' alpha the point that is computed. *)
+   The rows of C belong to the labels and to the held pairs; several labels of one sample share the held pairs of this
+   sample. D bounds |W0 - W*|, and slack bounds |W~ - W*|, where W~ = W0 + C' alpha is the point that is computed. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid AnyOrder GramBounds.
@@ -63,7 +63,7 @@ Hypothesis D_ge0 : 0 <= D.
 Hypothesis slack_ge0 : 0 <= slack.
 Hypothesis D_bound : energy row missed alpha wanted <= D ^+ 2.
 Hypothesis slack_bound : missed error <= slack ^+ 2.
-(* a bound of kappa^2: |x_i|^2, or from a guess h of the solution of K h = k *)
+(* Two bounds of kappa^2: |x_i|^2, and a bound from a guess h of the solution of K h = k. *)
 Hypothesis kap_bound : forall r l, ~~ A r l ->
   \sum_j input l j ^+ 2 <= kap2 r l \/
   exists h, energy row missed h (fun p => dot (row p) (kink (input l) r)) <= kap2 r l.
@@ -129,7 +129,7 @@ move=> off; have [b apart near] := fitted_apart.
 by rewrite -preB apart; apply: (le_trans (kappa_comb b off)); rewrite mulrC ler_wpmul2r ?kap2_ge0.
 Qed.
 
-(* every model of the ball is near the computed point *)
+(* Every model of the ball is near the computed point. *)
 Lemma around_computed V : ball span fitted (D ^+ 2) V -> norm2 (V - computed) <= (D + slack) ^+ 2.
 Proof.
 case/andP=> _ near; have [b apart] := fitted_apart; rewrite -apart => rest.
@@ -160,14 +160,14 @@ split.
 - by move=> r l off; have [] := away r l off.
 Qed.
 
-(* what a user of the certificate is told *)
+(* The conclusions that a user of the certificate is told. *)
 Theorem checkpoint_safe eps U w (b : 'I_m -> R) (z : 'I_d -> R) : 0 <= eps ->
   continued input readout target W0 eps U w ->
   eps * w <= D ^+ 2 /\
   (net b z U - net b z W0) ^+ 2 <= 4%:R * D ^+ 2 * (\sum_r b r * b r) * (\sum_j z j * z j).
 Proof. by move=> eps0 U_is; split; [exact: total_work certified eps0 _ _ U_is | exact: predictions_stay certified eps0 _ _ _ _ U_is]. Qed.
 
-(* the class of z is final, by outputs of the point that is computed, where only neurons of Z may be active *)
+(* The class of z is final. This follows from the outputs of the computed point if only neurons of Z may be active at z. *)
 Theorem class_is_final eps U w (z : 'I_d -> R) (Z : pred 'I_m) (b b' : 'I_m -> R) e e' : 0 <= eps ->
   continued input readout target W0 eps U w ->
   (forall r, ~~ Z r -> pre z computed r <= 0 /\ (D + slack) ^+ 2 * (\sum_j z j * z j) <= pre z computed r ^+ 2) ->

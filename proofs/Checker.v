@@ -1,12 +1,14 @@
-(* A program that checks an any-order certificate in integers, and the proof that it is right: a checkpoint that it accepts
-   has the certificate of AnyOrder.v, so that every continuation of the training is safe. Its input are the numbers that
-   `ntkfl certify --any-order --export` writes; Digits.v runs it on one export. The step limits that an export claims are
-   not checked.
+(* A program that checks an any-order certificate in integers, and the proof that the program is right. A checkpoint
+   that the program accepts has the certificate of AnyOrder.v, so that every continuation of the training is safe. The
+   input of the program are the numbers that `ntkfl certify --any-order --export` writes. Digits.v runs the program on
+   one export. The step limits that an export claims are not checked.
 
-   fl-ntk/any-order rests on this file: a checkpoint that passes is an instance of the theorem, with no further assumption.
+   The statement fl-ntk/any-order rests on this file: a checkpoint that passes is an instance of the theorem, without
+   any further assumption.
 
-   Numbers are floats, each stored as the integer that is 2^bits times it. The witness may be anything. The program
-   calculates the products of vectors with `dots`, which may be any function that is proved to give these products. *)
+   The numbers are floats; each is stored as the integer that is 2^bits times the float. The witness may be anything.
+   The program calculates products of vectors with the function `dots`, which may be any function that is proved to give
+   these products. *)
 From Coq Require Import ZArith.
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring zify ssrZ.
@@ -18,9 +20,9 @@ Local Delimit Scope Z_scope with ZZ.
 Record network := Network {
   features : nat;
   hidden : seq (seq Z);         (* for each neuron its weights *)
-  readouts : seq (seq Z);       (* for each output its weights *)
+  readouts : seq (seq Z);       (* for each output its readout weights *)
   samples : seq (seq Z);
-  labels : seq (seq Z);         (* for each sample its labels, one an output *)
+  labels : seq (seq Z);         (* for each sample its labels, one for each output *)
   hidden_bits : nat;
   readout_bits : nat;
   sample_bits : nat;
@@ -37,10 +39,10 @@ Record witness := Witness {
   distance : Z;
   slack : Z;
   moved : Z;                    (* at least |C' guess| *)
-  thresholds : seq Z            (* for each sample, the size from which a neuron's product with it is far from the kink *)
+  thresholds : seq Z            (* for each sample, the size above which the product of a neuron with it is far from 0 *)
 }.
 
-(* the neurons that a sample holds at their kinks, from the gaps between their numbers *)
+(* The neurons that a sample holds at their kinks, given by the gaps between the numbers of these neurons. *)
 Definition column m (gaps : seq nat) : seq bool :=
   let s := flatten [seq rcons (nseq g false) true | g <- gaps] in s ++ nseq (m - size s) false.
 
@@ -58,15 +60,17 @@ Definition numbered T (s : seq T) : seq (nat * T) := zip (iota 0 (size s)) s.
 Definition width := size (hidden N).
 Definition is_held r i : bool := nth false (nth [::] (held w) i) r.
 
-(* a row of C: its sample, the row's factor at each neuron or the neuron whose kink it is, the product of W* with the row,
-   and how much of that product is still missing at the checkpoint *)
+(* A row of C is stored as four things: its sample; the factor of the row at each neuron, or the neuron whose kink the
+   row is; the product of W* with the row; and the difference between this product and the product of the checkpoint
+   with the row. *)
 Definition kind := (nat * (seq Z + nat) * Z * Z)%type.
 Definition sample_of (k : kind) : nat := k.1.1.1.
 Definition goal_of (k : kind) : Z := k.1.2.
 Definition coef (k : kind) r : Z :=
   match k.1.1.2 with inl c => nth 0 c r | inr r' => if r' == r then 1 else 0 end.
 
-(* for a sample with the products z: its rows, those of its held pairs, and the pairs that may be near their kink *)
+(* For a sample with the products z of its neurons: the rows of its labels, the rows of its held pairs, and the pairs
+   that may be near their kink. *)
 Definition label_goal i o : Z :=
   entry (labels N) i o * (root N * power (hidden_bits N + readout_bits N + sample_bits N - label_bits N)).
 Definition active (z : seq Z) (h : seq bool) (b : seq Z) : seq Z :=
@@ -82,7 +86,7 @@ Definition keep i (z : seq Z) : kept :=
    [seq (p.1, p.2.1) | p <- pairs & ~~ p.2.2 && (Z.abs p.2.1 <=? nth 0 (thresholds w) i)]).
 Definition kinds (ps : seq kept) : seq kind := flatten [seq p.1.1 | p <- ps] ++ flatten [seq p.1.2 | p <- ps].
 
-(* The Gram matrix of the rows: `times` has products with the coefficients of the labels' rows. *)
+(* The Gram matrix of the rows. The function `times` gives products with the coefficients of the labels' rows. *)
 Definition coefs (ks : seq kind) : seq (seq Z) := [seq if k.1.1.2 is inl c then c else [::] | k <- ks].
 Definition inner_row (times : seq Z -> seq Z) (ks : seq kind) (k : kind) : seq Z :=
   match k.1.1.2 with
@@ -103,7 +107,7 @@ Definition place z products : Z := power (bits w) * z + zdot products (guess w).
 Definition pair_passes (image : seq Z -> seq Z) gx ks i (p : nat * Z) : bool :=
   let products := kink_products gx ks p.1 i in
   let z := place p.2 products in
-  (* "if" in place of "||", since the kernel's machine evaluates both sides of "||" *)
+  (* "if" is used in place of "||", since the machine in Coq's kernel evaluates both sides of "||". *)
   if (if 0 <=? p.2 then 0 <? z else z <? 0)
   then if reach * reach * entry gx i i <? z * z then true
        else let k := image products in reach * reach * zdot k k <? gap w * (z * z)
@@ -144,7 +148,7 @@ End Program.
 
 Local Open Scope ring_scope.
 
-(* A certificate of a network whose numbers are multiples of another network's numbers. *)
+(* A certificate of a network whose numbers are multiples of the numbers of another network. *)
 Lemma rescaled (R : realFieldType) (m d : nat) (L : finType) (input : L -> 'I_d -> R) (readout : L -> 'I_m -> R)
   (target target' : L -> R) s A S (Ws W0 : 'M[R]_(m, d)) D2 kap2 (a b c : R) : 0 < a -> 0 < b -> 0 < c ->
   (forall l, a * b * c * target l = target' l) ->
@@ -557,7 +561,7 @@ under eq_bigr do rewrite nth_products; rewrite of_guess; congr (_ * _).
 by rewrite -dot_kink dotC dot_comb; apply: eq_bigr => p _.
 Qed.
 
-(* a pair is easy if its kappa can be |x_i|, as for all pairs beyond the thresholds *)
+(* A pair is easy if |x_i| suffices as its kappa, as for all pairs beyond the thresholds. *)
 Let size2 (l : L) : R := \sum_j input l j ^+ 2.
 Let easy (r : 'I_m) (l : L) : bool := (D + sigma) ^+ 2 * size2 l < pre (input l) (computed W row alpha) r ^+ 2.
 Let kap2 (r : 'I_m) (l : L) : R := if easy r l then size2 l else missed (product r l).
@@ -577,7 +581,7 @@ Let inner_self (l : L) : inner l.1 l.1 = size2 l.
 Proof. by apply: eq_bigr => j _; rewrite expr2. Qed.
 Let size2_ge0 l : 0 <= size2 l. Proof. by apply: sumr_ge0 => j _; exact: sqr_ge0. Qed.
 
-(* beyond the threshold the guess moves no product across the kink *)
+(* Beyond the threshold, the guess cannot move a product across the kink. *)
 Let far (r : 'I_m) (l : L) : (nth 0 (thresholds w) l.1 <? Z.abs (nth 0 (z l.1) r))%ZZ ->
   0 < pre (input l) (computed W row alpha) r * pre (input l) W r /\ easy r l.
 Proof.

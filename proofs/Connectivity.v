@@ -1,14 +1,17 @@
-(* R1 of docs/proofs/connectivity.md, "Two networks of a cube": except with probability delta, the mean over data of the
-   gap of two networks of a cube is at most R1's bound at every point of the segment between them.
+(* The statement R1 of docs/proofs/connectivity.md, "Two networks of a cube". Except with probability delta, the mean
+   over data of the gap between two networks of a cube is at most the bound of R1, at every point of the segment between
+   the networks.
 
-   A probability is an upper mean of bounded functions of an outcome: monotone, c at every constant c, and at most additive
-   on sums. Means have these properties, so that measures and finite spaces are covered; upper integrals have them too. The
-   hidden layers are drawn first, then the readouts' entries for given hidden layers: so the two are independent.
-   Data are finitely many, with any weights. The premises are the readouts' moments (`sub_gaussian`), which
-   IndependentEntries.v and UniformLaw.v prove of uniform entries; UniformNetworks.v puts them together.
+   A probability is given by an upper mean of bounded functions of an outcome. An upper mean is monotone, has the value
+   c at every constant c, and is at most additive on sums. Means have these properties, so that measures and finite
+   spaces are covered. Upper integrals have these properties, too. The hidden layers are drawn first, and then the
+   entries of the readouts for given hidden layers, so the two are independent. The data are finitely many, with any
+   weights. The premises are the moments of the readouts (`sub_gaussian`). IndependentEntries.v and UniformLaw.v prove
+   these premises for uniform entries, and UniformNetworks.v puts both together.
 
-   exp and ln are those of Coq's library Reals: `Print Assumptions` lists its axioms of classical logic and extensionality
-   of functions, for this file, the three just named, SquaredMoments.v and UniformSums.v, and for no other file. *)
+   exp and ln are those of Coq's library Reals: `Print Assumptions` lists its axioms, which are classical logic and
+   extensionality of functions, for six files: this file, the three files just named, SquaredMoments.v and
+   UniformSums.v. It lists these axioms for no other file. *)
 From Coq Require Import Reals Lra Lia Psatz.
 Local Open Scope R_scope.
 
@@ -175,7 +178,7 @@ assert (L : (1 - u) * (2 * - ln (1 - u)) <= (1 - u) * (/ (1 - u) - (1 - u))) by 
 rewrite Rmult_minus_distr_l, Rinv_r in L by lra. nra.
 Qed.
 
-(* Upper means of bounded functions of an outcome: every probability is one, and so is an upper integral. *)
+(* Upper means of bounded functions of an outcome. Every probability gives an upper mean, and so does an upper integral. *)
 Definition bounded {T : Type} (f : T -> R) : Prop := exists B, forall w, Rabs (f w) <= B.
 Record mean {T : Type} (E : (T -> R) -> R) : Prop := Mean {
   mean_const : forall c, E (fun _ => c) = c;
@@ -266,7 +269,8 @@ exists (fun w => exp (- limit) * G w); split; [apply bounded_scale, BG|]; split;
 Qed.
 End Means.
 
-(* A random matrix whose entries are within e, with the moments of independent sub-Gaussian entries of the proxy s^2. *)
+(* A random matrix whose entries are at most e in absolute value, with the moments of independent sub-Gaussian entries
+   of variance proxy s^2. *)
 Record sub_gaussian {T : Type} (E : (T -> R) -> R) (C h : nat) (s : R) (V : T -> nat -> nat -> R) : Prop := Moments {
   one_output : forall u o t, (o < C)%nat -> norm h u <= 1 ->
     E (fun w => exp (t * apply h (V w) u o)) <= exp (t * t * (s * s) / 2);
@@ -427,7 +431,8 @@ Proof.
 destruct (le_lt_dec 2 C); [apply tail_many; assumption|apply tail_one; lia].
 Qed.
 
-(* The tail of random vectors of any length, for their mean length over data with the weights `weight`. *)
+(* The tail of the mean length of random vectors over data, with the weights `weight`; the vectors may have any number
+   of entries. *)
 Lemma tail_scaled p n (weight D : nat -> R) (q : nat -> nat -> R) k M : 0 < p < 1 -> 0 < k -> 0 < M ->
   (forall x, 0 <= weight x) -> (forall x, 0 <= D x) -> sum n (fun x => weight x * D x) <= M ->
   (forall x, norm h (q x) <= k * D x) ->
@@ -481,7 +486,7 @@ intros ME; induction N as [|N IH]; intros H.
     destruct (Nat.eq_dec k N) as [->|D]; [apply Q1; lra|apply Q; [lra|lia]].
 Qed.
 
-(* Two networks with one hidden layer of relu, and the points between. *)
+(* Two networks with one hidden layer of relu, and the points of the segment between them. *)
 Definition relu (t : R) : R := Rmax 0 t.
 Lemma relu_lipschitz a c : Rabs (relu a - relu c) <= Rabs (a - c).
 Proof. unfold relu, Rmax, Rabs; repeat destruct (Rle_dec _ _); repeat destruct (Rcase_abs _); lra. Qed.
@@ -781,7 +786,7 @@ replace (1 / 6 * ln (4 * INR N / delta)) with (2 * ln (4 * INR N / delta) / 12) 
 rewrite !sqrt_div_alt by lra; field; lra.
 Qed.
 
-(* For hidden layers that are fixed, over the draw of both readouts. *)
+(* The bound for fixed hidden layers; the probability is over the draw of both readouts. *)
 Lemma readouts_drawn (bad : T -> R) : (forall w, 0 <= bad w <= 1) ->
   (forall w, (forall r, 0 <= r <= 1 -> mean_gap w r <= bound) -> bad w = 0) -> E bad <= delta.
 Proof.
@@ -813,7 +818,8 @@ lra.
 Qed.
 End TwoNetworks.
 
-(* R1: the hidden layers are drawn too, before the readouts. `first` and `second` are the means over the two draws. *)
+(* R1, in which the hidden layers are drawn too, before the readouts. `first` is the mean over the draw of the hidden
+   layers, `second` the mean over the draw of the readouts. *)
 Theorem two_networks (S T : Type) (first : (S -> R) -> R) (second : (T -> R) -> R)
   (C h l n N : nat) (d d0 s delta : R)
   (weight : nat -> R) (x : nat -> nat -> R) (V0 : nat -> nat -> R)

@@ -1,8 +1,9 @@
 (* A checkpoint of a network with 256 neurons, trained on 20 digits by four clients, is safe under every continuation of
-   its training: the export of `ntkfl certify --any-order --data digits --n 20 --width 256 --local-steps 5 --eta-local 0.5
-   --watch --every 5 --export digits`, checked inside the kernel. reflect.py writes DigitsData.v from the folder digits.
+   its training. The checkpoint is the export of `ntkfl certify --any-order --data digits --n 20 --width 256
+   --local-steps 5 --eta-local 0.5 --watch --every 5 --export digits`, and Checker.v's program checks it inside Coq's
+   kernel. reflect.py writes DigitsData.v from the folder digits.
 
-   fl-ntk/any-order rests on this file: one case, from stored numbers to the theorem's conclusion. *)
+   The statement fl-ntk/any-order rests on this file for one case, from stored numbers to the theorem's conclusion. *)
 From Coq Require Import ZArith.
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import Euclid AnyOrder Checker DigitsData.

@@ -1,6 +1,7 @@
-(* How a witness Y, about which nothing is assumed, shows that K >= lambda I: if Y (K - lambda I) Y' is strictly
-   diagonally dominant with a positive diagonal, then K - lambda I is positive definite. Y is chosen near the inverse
-   of a Cholesky factor; with a bad Y the condition fails, and nothing is proved.
+(* How a matrix Y, the "witness", shows that K >= lambda I. Nothing is assumed about Y. If Y (K - lambda I) Y' is
+   strictly diagonally dominant with a positive diagonal, then K - lambda I is positive definite. Y is chosen near the
+   inverse
+   of a Cholesky factor; with a bad Y the condition does not hold, and nothing is proved.
 
    fl-ntk/any-order rests on this file: GramBounds.v states the result for the rows of C. *)
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -113,8 +114,9 @@ by rewrite [X in 0 <= X]mxE [X in 0 <= _ + X]mxE [X in 0 <= _ - X]mxE subr_ge0.
 Qed.
 End Witness.
 
-(* The same witness with no lambda: if the diagonal of Y K Y' outweighs the rest by g > 0, then K is positive definite, and
-   b'K b, the energy t'K^-1 t of t = K b, is at most |Y t|^2/g. The script that checks an exported certificate uses this. *)
+(* The same witness without lambda. Let each diagonal entry of Y K Y' exceed the sum of the absolute values of the rest
+   of its row by at least g > 0. Then K is positive definite, and b'K b is at most |Y t|^2/g, where t = K b. The number
+   b'K b is the energy t'K^-1 t. The script that checks an exported certificate uses this. *)
 Section Weighted.
 Variables (R : realFieldType) (n : nat) (K Y : 'M[R]_n) (g : R).
 Local Notation G := (Y *m K *m Y^T).

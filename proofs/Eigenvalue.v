@@ -1,9 +1,10 @@
 (* No eigenvalue of J J' is below g/top, for the gradients J of every later model. Two conditions on the certified
-   checkpoint give g and top: the diagonal of Y K Y' outweighs the rest by g, for the Gram matrix K of the rows of C, and
-   the labels' block of Y'Y has no eigenvalue above top.
+   checkpoint give g and top. First, each diagonal entry of Y K Y' exceeds the sum of the absolute values of the rest of
+   its row by at least g, where K is the Gram matrix of the rows of C. Second, the block of Y'Y that belongs to the
+   labels has no eigenvalue above top.
 
-   fl-ntk/any-order rests on this file: an export claims such an eigenvalue, and the script that checks the export
-   checks the eigenvalue in its point (5). *)
+   The statement fl-ntk/any-order rests on this file. An export claims such an eigenvalue, and the script that checks
+   the export checks it in its point (5). *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid AnyOrder GramBounds Certificate.

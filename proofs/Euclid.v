@@ -1,5 +1,6 @@
 (* The Euclidean geometry of weight matrices over an ordered field, without square roots: Cauchy-Schwarz, the
-   parallelogram law, and that a convex mean of points is no farther from a point than these points are on average.
+   parallelogram law, and that the squared distance of a convex mean of points from a point is at most the mean of the
+   squared distances of these points.
 
    No statement of the project is proved here; all files of proofs/ about networks use it. *)
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -92,7 +93,8 @@ Qed.
 
 Definition is_mean k (p : 'I_k -> R) := (forall a, 0 <= p a) /\ \sum_a p a = 1.
 
-(* Jensen: the squared distance of a mean of points from T is at most the mean of their squared distances *)
+(* Jensen: the squared distance of a mean of points from T is at most the mean of the squared distances of the points
+   from T. *)
 Lemma mean_closer k (p : 'I_k -> R) (Us : 'I_k -> weights) T : is_mean p ->
   norm2 (\sum_a p a *: Us a - T) <= \sum_a p a * norm2 (Us a - T).
 Proof.

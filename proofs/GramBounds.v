@@ -1,8 +1,9 @@
-(* What a positive definite Gram matrix K gives: every linear system K a = t has a solution, and a guess h of it with the
-   error e = t - K h bounds the energy t'K^-1 t by h't + h'e and any bound of e'K^-1 e. There are two such bounds:
-   |e|^2/lambda if K >= lambda I, and |Y e|^2/g if the diagonal of Y K Y' outweighs the rest by g.
+(* Conclusions from a positive definite Gram matrix K. Every linear system K a = t has a solution. For a guess h of the
+   solution, with the error e = t - K h, the energy t'K^-1 t is at most h't + h'e plus any bound of e'K^-1 e. There are
+   two such bounds. One is |e|^2/lambda if K >= lambda I. The other is |Y e|^2/g if each diagonal entry of Y K Y'
+   exceeds the sum of the absolute values of the rest of its row by at least g.
 
-   fl-ntk/any-order rests on this file: Certificate.v gets W*, D and kappa from it. *)
+   The statement fl-ntk/any-order rests on this file, from which Certificate.v gets W*, D and kappa. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid Dominance.
@@ -62,7 +63,7 @@ rewrite sum_enum.
 by apply: eq_bigr => j _; rewrite /solution enum_valK [M _ _]mxE enum_rankK.
 Qed.
 
-(* missed e bounds |V|^2 = e'K^-1 e for the combination V whose products with the rows are e *)
+(* The number missed e bounds |V|^2 = e'K^-1 e for the combination V of the rows whose products with the rows are e. *)
 Variable missed : (P -> R) -> R.
 Hypothesis misses : forall b e, (forall p, dot (C p) (comb b) = e p) -> norm2 (comb b) <= missed e.
 
@@ -83,7 +84,8 @@ have -> : norm2 (comb h) = \sum_p h p * t p - \sum_p h p * e p.
 by rewrite mulr2n addrA subrK.
 Qed.
 
-(* the inner product of a combination V of the rows with any Q: at most |V| times the projection of Q on the rows *)
+(* The inner product of a combination V of the rows with any Q is at most |V| times the norm of the projection of Q on
+   the span of the rows. *)
 Theorem projection_bound h (Q : weights) b :
   dot Q (comb b) ^+ 2 <= energy h (fun p => dot (C p) Q) * norm2 (comb b).
 Proof.
@@ -127,8 +129,8 @@ by rewrite mulrC; exact: positive.
 Qed.
 End Eigenvalue.
 
-(* What a witness Y gives, as in Dominance.v, for rows of any finite type: K >= lambda I; or, with no lambda, that an
-   error e adds at most |Y e|^2/g to a bound. *)
+(* The conclusions of Dominance.v from a witness Y, for rows of any finite type. One is K >= lambda I. The other,
+   without lambda, is that an error e adds at most |Y e|^2/g to a bound. *)
 Section Witness.
 Variables (R : realFieldType) (m d : nat) (P : finType) (C : P -> 'M[R]_(m, d)).
 Let K : 'M[R]_#|P| := \matrix_(i, j) gram C (enum_val i) (enum_val j).

@@ -1,6 +1,8 @@
-(* Readouts with independent entries have the moments that `two_networks` assumes, if each entry has its moment.
+(* Readouts with independent entries have the moments that the theorem `two_networks` of Connectivity.v assumes, if each
+   entry has the moment of a sub-Gaussian number.
 
-   Entries are drawn one after another: the mean over one entry is taken of the mean over the next one. *)
+   The entries are drawn one after another. This means that the mean over one entry is taken of the mean over the next
+   entry. *)
 From Coq Require Import Reals Lra Lia Psatz.
 Require Import Connectivity SquaredMoments.
 Local Open Scope R_scope.
@@ -104,7 +106,7 @@ apply Rle_trans with (e (fun t => exp (a + S * (s * s) / 2) * exp (c k * value t
   rewrite <- exp_plus; apply Req_le; f_equal; field.
 Qed.
 
-(* The matrix with rows of h entries whose first entry is the drawn entry with the number `from`. *)
+(* The matrix with rows of h entries, made of the drawn entries from the one with the number `from` on. *)
 Definition matrix (h from : nat) (w : nat -> A) (o i : nat) : R := value (w (from + (o * h + i))%nat).
 Section Readout.
 Variables (C h from rest : nat) (v : nat -> A) (u : nat -> R).

@@ -1,8 +1,9 @@
-(* Identically distributed clients need not have Cov = Var: the mean of K independent clients whose outputs are +1 or -1
-   with equal chance has the variance 1/K, while one client has the variance 1.
+(* Identically distributed clients need not have Cov = Var. As an example, take K independent clients whose outputs are
+   +1 or -1 with equal chance. The mean of their outputs has the variance 1/K, while the output of one client has the
+   variance 1.
 
-   averaging/I10 rests on this file: its stated form, that the mean of identically distributed clients has the variance of
-   one model, fails for every K > 1. *)
+   The statement averaging/I10 rests on this file. Its stated form says that the mean of identically distributed clients
+   has the variance of one model, and this fails for every K > 1. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
 Import GRing.Theory Num.Theory.

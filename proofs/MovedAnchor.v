@@ -1,11 +1,13 @@
-(* One end of a segment, on which a smooth loss L is at most epsilon, is moved by the length Delta. On the new segment L
-   may be above epsilon + gamma Delta^2, and it is at most (sqrt epsilon + sqrt(gamma/2) Delta)^2.
+(* A smooth loss L is at most epsilon on a segment, and one end of the segment is moved by the length Delta. On the new
+   segment L may exceed epsilon + gamma Delta^2, but it is at most (sqrt epsilon + sqrt(gamma/2) Delta)^2.
 
-   fedgucci/F17 rests on this file: its stated form, Eqs (51)-(52) of FedGuCci, fails by printed_bound_fails, also where the
-   new end is the minimiser of L that is nearest to the old one; its repaired form is moved_anchor.
+   The statement fedgucci/F17 rests on this file. Its stated form, Eqs (51)-(52) of FedGuCci, fails by the theorem
+   printed_bound_fails, also if the new end is the minimiser of L that is nearest to the old end. Its repaired form is
+   the theorem moved_anchor.
 
-   The witness in the plane is L(x, y) = huber(7/2, y + 3 - huber(20, x)/50), the model (-20, 0), the anchor (102/5, 0),
-   the minimiser (20, 1): a valley that bends up to a straight line, like the stored case, but in rational numbers. *)
+   The counterexample in the plane is L(x, y) = huber(7/2, y + 3 - huber(20, x)/50), with the model (-20, 0), the anchor
+   (102/5, 0) and the minimiser (20, 1). The loss has a valley that bends up to a straight line, like the counterexample
+   stored in docs/checks, but in rational numbers. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid.
@@ -23,14 +25,14 @@ Variables (R : realFieldType) (m d : nat).
 Local Notation weights := 'M[R]_(m, d).
 Implicit Types (U V w anchor moved : weights) (L : weights -> R) (grad : weights -> weights) (gamma : R).
 
-(* L is gamma-smooth on the whole space, with the gradient grad: both sides of Taylor's formula *)
+(* L is gamma-smooth on the whole space with the gradient grad, stated as both inequalities of Taylor's formula. *)
 Definition smooth L grad gamma :=
   0 < gamma /\ forall U V, `|L V - L U - dot (grad U) (V - U)| <= gamma / 2%:R * norm2 (V - U).
 
 Definition between (a : R) U V : weights := a *: U + (1 - a) *: V.
 Definition at_most (eps : R) L U V := forall a, 0 <= a <= 1 -> L (between a U V) <= eps.
 
-(* "smooth" implies what the paper says: the gradient is Lipschitz with the constant gamma *)
+(* "smooth" implies the paper's condition that the gradient is Lipschitz with the constant gamma. *)
 Lemma smooth_gradient L grad gamma U V : smooth L grad gamma ->
   norm2 (grad V - grad U) <= gamma ^+ 2 * norm2 (V - U).
 Proof.
@@ -61,7 +63,7 @@ move: (dot (grad V) h) (dot (grad U) h) (dot (grad U) _) (norm2 e) (norm2 h) (do
 by field; rewrite lt0r_neq0.
 Qed.
 
-(* (52) with sqrt: e^2 is epsilon, k^2 is gamma/2 *)
+(* Equation (52) with the square root; e^2 is epsilon, and k^2 is gamma/2. *)
 Theorem moved_anchor L grad gamma (e k Delta : R) w anchor moved :
   smooth L grad gamma -> (forall U, 0 <= L U) -> 0 <= e -> 0 <= k -> 0 <= Delta ->
   k ^+ 2 = gamma / 2%:R -> norm2 (moved - anchor) <= Delta ^+ 2 ->
@@ -96,7 +98,7 @@ by rewrite !ler_add // ler_wpmul2l ?sqr_ge0.
 Qed.
 End Smooth.
 
-(* s^2/2 for |s| <= B, B |s| - B^2/2 beyond; clip is its derivative *)
+(* huber is s^2/2 for |s| <= B and B |s| - B^2/2 beyond; clip is its derivative. *)
 Section Huber.
 Variables (R : realFieldType) (B : R).
 Hypothesis B0 : 0 <= B.
@@ -284,7 +286,7 @@ have -> : 3%:R - huber 20%:R (p 0 0) / 50%:R - - 3%:R = (600%:R / 2%:R - huber 2
 by rewrite divr_ge0 ?ler0n // subr_ge0.
 Qed.
 
-(* The printed form, for every smooth loss of the plane that is at least 0, is false. *)
+(* The printed form is false as a claim about every smooth loss of the plane that is at least 0. *)
 Theorem printed_bound_fails : ~ forall (L : plane -> R) grad gamma eps w anchor moved,
   smooth L grad gamma -> (forall U, 0 <= L U) ->
   L moved = 0 -> (forall U, L U = 0 -> norm2 (moved - anchor) <= norm2 (U - anchor)) ->

@@ -1,10 +1,11 @@
-(* How far the weights of a linear model move under FedAvg: at any round |U(t) - U(0)|^2 is at most r_0' H^-1 r_0, if the
-   round map M has its spectrum in [0, 1].
+(* How far the weights of a linear model move under FedAvg. At any round |U(t) - U(0)|^2 is at most r_0' H^-1 r_0, if
+   the round map M has its spectrum in [0, 1].
 
-   fl-ntk/C.7-norm rests on this file: its repaired form is movement_of_small_steps.
+   The statement fl-ntk/C.7-norm rests on this file: its repaired form is the theorem movement_of_small_steps.
 
-   M is self-adjoint for the form u'H^-1 v. That its spectrum is in [0, 1] is stated as |M u|^2 <= <u, M u> in this form,
-   for all u, which is equivalent; spectrum_of_small_steps deduces it from steps that do not overshoot. *)
+   M is self-adjoint for the inner product <u, v> = u'H^-1 v. That the spectrum of M is in [0, 1] is stated as |M u|^2
+   <= <u, M u> for all u, which is equivalent. The theorem spectrum_of_small_steps deduces this from steps that do not
+   overshoot. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid RoundMap.

@@ -1,12 +1,14 @@
-(* From a certified checkpoint the residuals with which windows begin tend to 0, with no assumption about a rate:
-   few_large_residuals bounds the number of windows that begin with a large residual, residuals_tend_to_0 states the limit
-   with epsilon and delta, over an archimedean ordered field.
+(* From a certified checkpoint the residuals at the beginning of windows tend to 0, without any assumption about a rate.
+   The theorem few_large_residuals bounds the number of windows that begin with a large residual. The theorem
+   residuals_tend_to_0 states the limit with epsilon and delta, over an archimedean ordered field.
 
-   fl-ntk/any-order rests on this file: "the residual tends to 0 if every sample keeps being visited".
+   The statement fl-ntk/any-order rests on this file for its claim that the residual tends to 0 if every sample is used
+   again and again.
 
-   A window is any piece of training after which every label has been visited with a total step of at least eta: a
-   shuffled epoch, or some rounds of a server with any batches and any share of the clients. A window has at most k steps
-   on the path of any one model. Not proved here: visits with gaps that no k bounds, and residuals within a window. *)
+   A window is any piece of training in which the step sizes of every label sum to at least eta. It may be a shuffled
+   epoch, or some rounds of a server with any batches and any share of the clients. A window has at most k steps on the
+   path of any one model. Two things are not proved here: the case that the numbers of steps between the uses of a label
+   are not bounded by any k, and claims about residuals within a window. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid AnyOrder.
@@ -29,13 +31,14 @@ Local Notation allowed := (allowed input readout target eps).
 Local Notation continued := (continued input readout target W0 eps).
 
 Variables (longest : R) (size2 : R).
-(* no step is longer than this; and |readout|^2 |input|^2 is at most size2 *)
+(* No step is longer than `longest`, and |readout|^2 |input|^2 is at most size2. *)
 Hypothesis longest_ge0 : 0 <= longest.
 Hypothesis size2_ge0 : 0 <= size2.
 Hypothesis sizes : forall l, (\sum_r readout l r * readout l r) * (\sum_j input l j * input l j) <= size2.
 
-(* (window U V k w v): training leads from U to V by at most k steps on every path, spends w, and visits label l with the
-   total step v l; in a mean of models all of this counts with the models' weights *)
+(* (window U V k w v) says that training leads from U to V by at most k steps on every path. The sum of eta r^2 over its
+   steps is w, and the step sizes of label l sum to v l. In a mean of models, both sums are weighted by the weights of
+   the models. *)
 Inductive window (U : weights) : weights -> nat -> R -> (L -> R) -> Prop :=
 | Here : window U U 0 0 (fun=> 0)
 | Stepped V k w v g c : window U V k w v -> allowed V g c -> (forall l, c l <= longest) ->
@@ -71,7 +74,7 @@ suff -> : k.+1%:R * norm2 U + k.+1%:R * k%:R * norm2 V - k%:R * norm2 (U + V) = 
 by rewrite norm2D norm2B norm2Z dotZr -(addn1 k) (natrD _ k) !mulr2n; ring.
 Qed.
 
-(* how far a window moves, and the least that it spends on a residual at its start *)
+(* A bound of how far a window moves, and a lower bound of its sum of eta r^2 by a residual at its start. *)
 Lemma window_bounds U V k w v : window U V k w v ->
   [/\ 0 <= w, norm2 (V - U) <= 2%:R * k%:R * w &
    forall l, v l * res U l ^+ 2 <= (2%:R + 4%:R * size2 * longest * k%:R ^+ 2) * w].
@@ -164,7 +167,7 @@ apply: ler_wpmul2l; first exact: ltW.
 by rewrite ler_addr (continued_ge0 begins).
 Qed.
 
-(* for no delta do infinitely many windows begin with a squared residual of at least delta *)
+(* For no delta > 0 do infinitely many windows begin with a squared residual of at least delta. *)
 Theorem not_infinitely_often delta : 0 < delta ->
   ~ (forall t0, exists2 t, (t0 <= t)%N & exists l, delta <= res (Us t) l ^+ 2).
 Proof.
@@ -189,7 +192,7 @@ have enough : n%:R * (eps * eta * delta) <= (\sum_(t < T) large delta t)%N%:R * 
 by have := lt_le_trans above (le_trans enough few); rewrite ltxx.
 Qed.
 
-(* the limit; its first premise is the law of excluded middle, which few_large_residuals does not need *)
+(* The limit. Its first premise is the law of excluded middle, which few_large_residuals does not need. *)
 Theorem residuals_tend_to_0 (decide : forall P : Prop, P \/ ~ P) delta : 0 < delta ->
   exists t0, forall t, (t0 <= t)%N -> forall l, res (Us t) l ^+ 2 < delta.
 Proof.

@@ -1,11 +1,11 @@
 (* A round of FedAvg on a model that is linear in its weights is a linear map of the residual, and not the map of as many
    steps of gradient descent on all the data.
 
-   fl-ntk/X.1 rests on round_map, fl-ntk/Alg1-update (repaired, k = 0..K-1) on averaged_update. fl-ntk/centralised (its
-   stated form, T3 of Jian and Liu as reported to us, fails) rests on not_centralised: with two local steps the maps differ
-   for every invertible kernel whose trace is not 0, any two or more clients and every step but 0. fl-ntk/Eq18 (its stated
-   form fails) rests on remainder_stays: on one sample, whose limit kernel is 1/2, a round differs from I - rho H by a
-   fixed part of the residual, at infinite width. *)
+   Four statements rest on this file. The statement fl-ntk/X.1 rests on the theorem round_map, and fl-ntk/Alg1-update
+   (repaired, k = 0..K-1) on averaged_update. The stated form of fl-ntk/centralised (T3 of Jian and Liu as reported to
+   us) fails by not_centralised: with two local steps the maps differ for every invertible kernel whose trace is not 0,
+   for two or more clients, and for every step except 0. The stated form of fl-ntk/Eq18 fails by remainder_stays: on one
+   sample, whose limit kernel is 1/2, a round differs from I - rho H by a fixed part of the residual, at infinite width. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
@@ -29,8 +29,8 @@ by rewrite mulrN mulrC.
 Qed.
 End Algorithm1.
 
-(* Features Phi, one row a sample, any number of outputs; own c is 1 on the samples of client c. The local loss is half
-   the sum of squares over the client's samples. *)
+(* The features Phi have one row for each sample, and there is any number of outputs. own c is 1 on the samples of
+   client c. The local loss is half the sum of squares over the client's samples. *)
 Section Linear.
 Variables (R : numFieldType) (n p o N K : nat) (Phi : 'M[R]_(n, p)) (y : 'M[R]_(n, o)).
 Variables (own : 'I_N -> 'M[R]_n) (eta eta_g : R).
@@ -39,7 +39,7 @@ Definition residual (w : 'M[R]_(p, o)) : 'M[R]_(n, o) := y - Phi *m w.
 Definition client_gradient c w : 'M[R]_(p, o) := - (Phi^T *m (own c *m residual w)).
 Definition round w : 'M[R]_(p, o) := w + eta_g *: update K client_gradient eta w.
 
-(* f_k of the client's block: f <- f + eta (1 - q f), from 0 *)
+(* The function f_k of the client's block q, computed by f <- f + eta (1 - q f) from f = 0. *)
 Definition response c k : 'M[R]_n := iter k (fun P => P + eta *: (own c *m (1%:M - H *m P))) 0.
 Definition M : 'M[R]_n := 1%:M - (eta_g / N%:R) *: (H *m \sum_c response c K).
 
@@ -61,7 +61,7 @@ rewrite (eq_bigr (fun c => Phi^T *m (response c K *m residual w))) => [|c _]; la
 by rewrite -mulmx_sumr -mulmx_suml /H !mulmxA.
 Qed.
 
-(* the closed form: q f_k = 1 - (1 - eta q)^k on the client's block *)
+(* The closed form q f_k = 1 - (1 - eta q)^k on the client's block. *)
 Theorem response_closed c k : own c *m own c = own c ->
   own c - own c *m H *m response c k = iter k (mulmx (1%:M - eta *: (own c *m H *m own c))) (own c).
 Proof.
@@ -130,8 +130,9 @@ by rewrite (eqr_nat _ N 1) => /eqP N1; rewrite N1 in N2.
 Qed.
 End TwoSteps.
 
-(* the difference of a round and I - rho H, rho = eta_g eta K/N, on the residual r, for one sample of length 1: its limit
-   kernel is 1/2; one client, K = 2, steps of 1. The features are sqrt(1/2) times a vector of length 1: here any phi. *)
+(* The difference between a round and I - rho H, rho = eta_g eta K/N, on the residual r. There is one client with one
+   sample of length 1, whose limit kernel is 1/2; K = 2, and steps are 1. The features are sqrt(1/2) times a vector of
+   length 1; here they may be any phi. *)
 Section Remainder.
 Variables (R : numFieldType) (phi : R).
 Hypothesis half : phi * phi = 2%:R^-1.
@@ -149,8 +150,8 @@ rewrite /M two H_is -scalar_mxM four divr1 scale1r scale_scalar_mx none subrr mu
 by rewrite raddfB /= opprB addrCA subrr addr0 mul_scalar_mx.
 Qed.
 
-(* fl-ntk/C.10 (its stated form fails) rests on this theorem: B_3 for the same sample, the part of the movement in T + 1 rounds
-   that the printed linear map does not give. Outputs begin at 0, and rho/K = 1. *)
+(* fl-ntk/C.10 (its stated form fails) rests on this theorem about B_3 for the same sample. B_3 is the part of the
+   movement in T + 1 rounds that the printed linear map does not give. Outputs begin at 0, and rho/K = 1. *)
 Local Notation own := (fun _ : 'I_1 => 1%:M : 'M[R]_1).
 Theorem movement_stays T (y : 'M[R]_1) :
   \sum_(t < T.+1) \sum_(k < 2) phi *: (iter t (mulmx (1%:M - 2%:R *: H phi%:M)) y

@@ -1,7 +1,8 @@
-(* The part of the movement that the printed map does not give, at every step.
+(* The part of the movement that the printed map does not give, for every step size.
 
-   fl-ntk/C.10 (stated: fails) rests on this file: one client, labels y that are an eigenvector of the kernel, outputs that
-   begin at 0. RoundMap.v has one sample with steps of 1; here steps may be arbitrarily small. *)
+   The statement fl-ntk/C.10 (its stated form fails) rests on this file. There is one client, the labels y are an
+   eigenvector of the kernel, and the outputs begin at 0. RoundMap.v has one sample with steps of 1; here steps may be
+   arbitrarily small. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import RoundMap.

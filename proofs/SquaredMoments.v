@@ -1,7 +1,8 @@
-(* Squares of sub-Gaussian variables: the moment of Laurent and Massart, from the moments of sums alone.
+(* Squares of sub-Gaussian variables: the moment bound of Laurent and Massart, derived from the moments of sums alone.
 
-   docs/proofs/connectivity.md uses a Gaussian variable. Here a walk of n fair steps of size 1 takes its place: exp(t z^2) is
-   at most the mean of exp(a k z) over the ends k of such walks, a^2 = 2 t/n, up to a factor that tends to 1. *)
+   The proof in docs/proofs/connectivity.md uses a Gaussian variable. Here a walk of n fair steps of size 1 takes its
+   place. With a^2 = 2 t/n, exp(t z^2) is at most the mean of exp(a k z) over the ends k of such walks, up to a factor
+   that tends to 1. *)
 From Coq Require Import Reals Lra Lia Psatz.
 Require Import Connectivity.
 Local Open Scope R_scope.
@@ -119,7 +120,7 @@ eapply Rle_trans; [apply (mean_scale _ ME); [lra|apply bounded_plus; assumption]
 assert (P := mean_plus _ ME f g B1 B2); lra.
 Qed.
 
-(* c is the factor of the square at the end of the walk, c/(1 - 2 c n) the one at its start. *)
+(* c is the factor of the square at the end of the walk, and c/(1 - 2 c n) is the factor at its start. *)
 Lemma log_step g : 0 <= 2 * g < 1 -> 2 * g <= - ln (1 - 2 * g).
 Proof.
 intros G; assert (A := exp_above_line (- (2 * g))).

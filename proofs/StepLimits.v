@@ -1,8 +1,9 @@
 (* Which steps are allowed from a certified checkpoint, as inequalities between numbers.
 
-   fl-ntk/any-order rests on this file (its hypothesis "steps"), and so do the limits that a certificate prints:
-   universal_step_limit is universal_step_limits, 2/(|a|^2 |X_c|^2); entries_step_limit with gradient_products is
-   client_step_limits, from bounds of the entries of J J' that hold whatever the patterns on A are.
+   The statement fl-ntk/any-order rests on this file (its hypothesis "steps"), and so do the limits that a certificate
+   prints. The theorem universal_step_limit proves the field universal_step_limits of a certificate, 2/(|a|^2 |X_c|^2).
+   The theorems entries_step_limit and gradient_products together prove its client_step_limits, from bounds of the
+   entries of J J' that are valid whatever the patterns on A are.
 
    A bound |M|^2 <= x of a matrix norm is stated as an inequality of quadratic forms: |M v|^2 <= x |v|^2 for all v. *)
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -38,7 +39,7 @@ Local Notation res := (res input readout target).
 Definition gradients_bounded g B top :=
   forall v, norm2 (\sum_(l | B l) v l *: grad g l) <= top * \sum_(l | B l) v l ^+ 2.
 
-(* steps of at most eta on a batch B, where eta |J_B|^2 <= 2 - eps *)
+(* Steps of at most eta are allowed on a batch B with eta |J_B|^2 <= 2 - eps. *)
 Theorem step_limit U g c B top eta : slopes input U g -> gradients_bounded g B top -> 0 <= top ->
   (forall l, 0 <= c l <= eta) -> (forall l, ~~ B l -> c l = 0) -> eta * top <= 2 - eps -> allowed U g c.
 Proof.
@@ -58,7 +59,7 @@ apply: (le_trans (ler_wpmul2l top0 le)); rewrite mulrA [top * eta]mulrC.
 by rewrite ler_wpmul2r // work_ge0.
 Qed.
 
-(* From entries: G + E bounds J J' on the batch, and top bounds G + E as a quadratic form. *)
+(* The same from entries: G + E bounds J J' on the batch, and top bounds G + E as a quadratic form. *)
 Theorem entries_step_limit U g c B (G E : L -> L -> R) top eta : slopes input U g -> 0 <= top ->
   (forall l l', B l -> B l' -> `|dot (grad g l) (grad g l') - G l l'| <= E l l') ->
   (forall v, \sum_(l | B l) \sum_(l' | B l') (v l * v l' * G l l' + `|v l| * `|v l'| * E l l')
@@ -71,7 +72,8 @@ rewrite dotZl dotZr mulrA -ler_subl_addl -mulrBr; apply: (le_trans (ler_norm _))
 by rewrite normrM normrM ler_wpmul2l ?mulr_ge0 ?normr_ge0 // entries.
 Qed.
 
-(* The entries of J J' in the ball: off A the slopes are the frozen patterns s, on A anything between 0 and 1. *)
+(* The entries of J J' in the ball. Off A the slopes are the frozen patterns s, on A they are any numbers between 0 and
+   1. *)
 Section Frozen.
 Variables s A : 'I_m -> L -> bool.
 Variables (S : {vspace weights}) (Ws W0 : weights) (D2 : R) (kap2 : 'I_m -> L -> R).
@@ -109,7 +111,8 @@ Qed.
 End Frozen.
 End Limits.
 
-(* Steps that are allowed whatever the patterns: samples x, outputs a, one slope for each sample and neuron. *)
+(* Steps that are allowed whatever the patterns are. There are samples x, the readouts a of the outputs, and one slope
+   for each sample and neuron. *)
 Section Universal.
 Variables (R : realFieldType) (m d n o : nat).
 Local Notation weights := 'M[R]_(m, d).

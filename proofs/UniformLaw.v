@@ -1,8 +1,9 @@
 (* The moment of a uniform variable, and the existence of such a variable.
 
-   `value` is uniform on [-d/2, d/2] if it lies there and is in an interval with a probability of at most the interval's
-   share of the length. By halving the interval again and again a uniform variable is a sum of weighted fair signs: its
-   moment is the product of their moments, and the exponents add up to t^2 d^2/24, as 1/4 + 1/16 + ... = 1/3. *)
+   The variable `value` is called uniform on [-d/2, d/2] if it is in this interval and if its probability to be in any
+   part of the interval is at most the share of this part in the length. By halving the interval again and again, a
+   uniform variable is a sum of fair random signs with weights. The moment of the variable is the product of the moments
+   of these signs. The exponents add up to t^2 d^2/24, since 1/4 + 1/16 + ... = 1/3. *)
 From Coq Require Import Reals Lra Lia Psatz.
 From Coq Require Classical_Prop ClassicalDedekindReals.
 Require Import Connectivity SquaredMoments.
@@ -116,7 +117,7 @@ lra.
 Qed.
 End Moment.
 
-(* There is such a law: the upper integral, over all divisions of the interval into finitely many parts. *)
+(* Such a law exists: the upper integral, over all divisions of the interval into finitely many parts. *)
 Inductive above (f : R -> R) : R -> R -> R -> Prop :=
   | whole lo hi c : lo <= hi -> (forall v, lo <= v < hi -> f v <= c) -> above f lo hi (c * (hi - lo))
   | parts lo mid hi a b : above f lo mid a -> above f mid hi b -> above f lo hi (a + b).

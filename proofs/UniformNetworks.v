@@ -1,9 +1,10 @@
-(* R1 of docs/proofs/connectivity.md as it stands there: every entry of two networks is drawn from a uniform law. *)
+(* The statement R1 of docs/proofs/connectivity.md as it stands there: every entry of two networks is drawn from a
+   uniform law. *)
 From Coq Require Import Reals Lra Lia.
 Require Import Connectivity SquaredMoments UniformLaw IndependentEntries.
 Local Open Scope R_scope.
 
-(* The most that a loss rises, if for each datum the loss is convex and Lipschitz on a set with the outputs. *)
+(* A bound of how much a loss rises, if for each datum the loss is convex and Lipschitz on a set that has the outputs. *)
 Section Barrier.
 Variables (C h l n : nat) (L : R) (weight : nat -> R) (x : nat -> nat -> R).
 Variables (loss : nat -> (nat -> R) -> R) (inside : nat -> (nat -> R) -> Prop).
@@ -37,8 +38,9 @@ apply Rmult_le_compat_l; [apply PW|lra].
 Qed.
 End Barrier.
 
-(* The 2 h l entries of the hidden layers are drawn first, then the 2 C h ones of the readouts; `seed` and `seed'` have
-   no influence, since none of their entries is used. `loss` has the constant L on the outputs of `inside`. *)
+(* The 2 h l entries of the hidden layers are drawn first, then the 2 C h entries of the readouts. The arguments `seed`
+   and `seed'` have no influence, since none of their entries is used. The function `loss` has the Lipschitz constant L
+   on the set `inside` of outputs. *)
 Theorem uniform_networks (A : Type) (e : (A -> R) -> R) (value : A -> R)
   (C h l n N : nat) (d d0 s L delta : R) (weight : nat -> R) (x U0 V0 : nat -> nat -> R)
   (loss : nat -> (nat -> R) -> R) (inside : nat -> (nat -> R) -> Prop)

@@ -1,9 +1,9 @@
-(* The tail of a weighted sum of independent uniform variables, fedgucci/F4. *)
+(* The tail of a weighted sum of independent uniform variables, for the statement fedgucci/F4. *)
 From Coq Require Import Reals Lra Lia Psatz.
 Require Import Connectivity SquaredMoments UniformLaw IndependentEntries.
 Local Open Scope R_scope.
 
-(* `bad` is 0 wherever |sum| <= t; the indicator of |sum| > t is one such function. *)
+(* The function `bad` is 0 wherever |sum| <= t, as the indicator of |sum| > t is. *)
 Theorem uniform_sum_tail (A : Type) (e : (A -> R) -> R) (value : A -> R) (d t : R) (n : nat) (a : nat -> R)
   (seed : nat -> A) (bad : (nat -> A) -> R) :
   mean e -> uniform e d value -> 0 < d -> 0 < t -> 0 < sum n (fun i => a i * a i) ->
