@@ -1,10 +1,11 @@
-"""Compiles every proof of this folder and checks that it assumes only what ALLOWED names: `make proofs`.
+"""Compiles every proof of this folder and checks that it assumes only what ALLOWED names. `make proofs` runs this
+script.
 
     python proofs/check.py [EXPORT]
 
-An EXPORT, a folder that `ntkfl certify --any-order --export` wrote, becomes a theorem too, with the machine's integers
-(Fast.v). This script needs only the standard library and Coq. Files that do not require each other are compiled side by
-side, in a temporary folder, so that no old result is taken over.
+EXPORT is a folder that `ntkfl certify --any-order --export` wrote. Its certificate is proved as a theorem, too, with
+the machine's integers (Fast.v). This script needs only the standard library and Coq. Files that do not require each
+other are compiled in parallel. They are compiled in a temporary folder, so that no old result is used.
 """
 
 import os
@@ -21,14 +22,15 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 PACKAGES = "coq libcoq-mathcomp-algebra libcoq-mathcomp-algebra-tactics"
-AT_ONCE = 4  # files compiled at once, one for each core; more files than cores would wait for each other
+AT_ONCE = 4  # number of files compiled at once, one for each core; more files than cores would wait for each other
 CLOSED = "Closed under the global context"
-# The axioms of Coq's Uint63 about the machine's integers: only Fast.v and an EXPORT's theorem may rest on them.
+# The axioms of Coq's library Uint63 about the machine's integers. Only Fast.v and the theorem of an EXPORT may rest on
+# them.
 MACHINE = set(
     "int add sub mul land lor lsl lsr ltb leb eqb add_spec sub_spec mul_spec land_spec lor_spec lsl_spec "
     "lsr_spec ltb_spec leb_spec eqb_correct eqb_refl of_to_Z".split()
 )
-# The axioms of Coq's library Reals, for exp and ln: classical logic, and extensionality of functions.
+# The axioms of Coq's library Reals, which exp and ln need: classical logic, and extensionality of functions.
 REALS = {
     "ClassicalDedekindReals.sig_not_dec",
     "ClassicalDedekindReals.sig_forall_dec",
@@ -66,7 +68,7 @@ def theorems(source: str) -> dict[str, int]:
 
 
 def faults(name: str, source: str) -> list[str]:
-    """The statements in a file that a proof must not contain, and the theorems whose assumptions it does not print."""
+    """The commands in a file that a proof must not have, and the theorems whose assumptions the file does not print."""
     text = without_comments(source)
     wrong = [
         f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]} leaves something unproved"
@@ -80,11 +82,14 @@ def faults(name: str, source: str) -> list[str]:
 
 
 def judged(name: str, source: str, output: str) -> list[str]:
-    """Why what Coq has printed does not show that every theorem of the file is closed; empty if it does."""
+    """The reasons why Coq's output does not show that every theorem of the file assumes only what is allowed; empty if
+    it does.
+    """
     asked = re.findall(r"^Print Assumptions (\w+)\.", without_comments(source), re.MULTILINE)
     said = re.split(rf"^(?={CLOSED}|Axioms:)", output.strip(), flags=re.MULTILINE)[1:]
     lines = [line for part in said for line in part.splitlines()[1:]]
-    names = {line.split()[0].rstrip(":") for line in lines if line[:1].strip()}  # their types are indented
+    # the lines with the types of the axioms are indented
+    names = {line.split()[0].rstrip(":") for line in lines if line[:1].strip()}
     axioms = {re.sub(r"^(Uint63|PrimInt63)\.", "", axiom) for axiom in names}
     if len(said) == len(asked) and axioms <= ALLOWED.get(name, set()):
         return []
@@ -92,7 +97,7 @@ def judged(name: str, source: str, output: str) -> list[str]:
 
 
 def requirements(folder: Path) -> dict[str, set[str]]:
-    """For every file the files that it requires; the files on which most others rest come first."""
+    """For every file the files that it requires; files on which the largest number of others rest come first."""
     names = sorted(path.name for path in folder.glob("*.v"))
     listed = subprocess.run(["coqdep", "-Q", ".", "", *names], cwd=folder, capture_output=True, text=True, check=True)
     rules = re.findall(r"^(\w+)\.vo .*: (.*)$", listed.stdout, re.MULTILINE)
@@ -106,7 +111,7 @@ def requirements(folder: Path) -> dict[str, set[str]]:
 
 
 def compiled(folder: Path, name: str) -> tuple[list[str], float]:
-    """What is wrong with a file whose requirements are compiled, and the seconds that its compilation took."""
+    """The faults of a file whose requirements are compiled already, and the seconds that its compilation took."""
     source, begun = (folder / name).read_text(encoding="utf-8"), time.monotonic()
     wrong = faults(name, source)
     if not wrong:
@@ -118,7 +123,7 @@ def compiled(folder: Path, name: str) -> tuple[list[str], float]:
 def all_compiled(folder: Path, at_once: int) -> Iterator[tuple[str, list[str], float]]:
     """For every file its name and the result of `compiled`, in the order in which they end.
 
-    A file begins after the files that it requires.
+    The compilation of a file begins when all files that it requires are compiled.
     """
     needs, running = requirements(folder), dict[Future, str]()
     waiting, done = list(needs), set[str]()
@@ -131,13 +136,13 @@ def all_compiled(folder: Path, at_once: int) -> Iterator[tuple[str, list[str], f
                 name = running.pop(future)
                 wrong, seconds = future.result()
                 if wrong:
-                    waiting.clear()  # no further file is begun; those that have begun still end
+                    waiting.clear()  # no further file is begun, but compilations that have begun come to their end
                 done.add(name)
                 yield name, wrong, seconds
 
 
 def of_export(digits: str) -> str:
-    """The text of Digits.v for another export, whose products the machine's integers calculate."""
+    """The text of Digits.v for another export, whose products are calculated with the machine's integers."""
     words = {"DigitsData": "Fast ExportData", "plain_dots": "fast_dots", "(fun _ _ => erefl)": "fast_dots_right"}
     for old, new in {**words, "digits_are_safe": "export_is_safe"}.items():
         digits = digits.replace(old, new)
@@ -151,7 +156,7 @@ def main() -> int:
         return 1
     count, open_files, started = 0, [], time.monotonic()
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
-    resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))  # Coq reads long lists with a deep stack
+    resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))  # Coq needs a deep stack to read long lists
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for file in FOLDER.glob("*.v"):

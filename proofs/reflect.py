@@ -1,10 +1,10 @@
-"""Writes the network, the data and the witness of an export as definitions for Coq, which Digits.v checks.
+"""Writes the network, the data and the witness of an export as definitions for Coq, which Digits.v uses.
 
     python proofs/reflect.py FOLDER > DigitsData.v
 
 FOLDER was written by `ntkfl certify --any-order --export FOLDER`. This script needs only the standard
-library. Coq takes nothing in the witness for granted; but that the network and the data are those of the folder is not
-proved, and depends on this file.
+library. Coq takes nothing in the witness for granted. But it is not proved that the network and the data are those of
+the folder; this depends on the correctness of this script.
 """
 
 import json
@@ -17,13 +17,16 @@ from operator import mul
 from pathlib import Path
 
 SCHEMA = "ntkfl-any-order/3"
-BITS = 60  # bits of the weights that the solution gives; with fewer bits the slack is not small against the margins
-CUT = 8  # rounding Y lowers the gap by a share of at most 2^(1 - CUT); a smaller CUT loses pairs with small margins
-CHUNK = 400  # most rows in a definition: Coq reads longer definitions with a deep stack
+# bits of the weights that are computed from the solution; with fewer bits their error bound is not small compared with
+# the margins
+BITS = 60
+# rounding Y lowers the gap by a share of at most 2^(1 - CUT); with a smaller CUT, pairs with small margins would fail
+CUT = 8
+CHUNK = 400  # largest number of rows in a definition, since Coq needs a deep stack to read longer definitions
 
 
 def numbers(file: Path) -> list[Fraction]:
-    """The float64 of a file, exactly."""
+    """The float64 numbers of a file as exact fractions."""
     stored = array("d", file.read_bytes())
     if sys.byteorder == "big":
         stored.byteswap()
@@ -31,18 +34,18 @@ def numbers(file: Path) -> list[Fraction]:
 
 
 def table(values: list, columns: int) -> list[list]:
-    """The rows of a flat list."""
+    """The rows of a matrix that is given as a flat list."""
     return [values[at : at + columns] for at in range(0, len(values), columns)]
 
 
 def integers(values: list[Fraction]) -> tuple[list[int], int]:
-    """Numbers times 2^bits, and the least number of bits that makes all of them integers."""
+    """The numbers times 2^bits, and `bits`, the least number of bits that makes all of them integers."""
     bits = max(value.denominator.bit_length() - 1 for value in values)
     return [int(value * 2**bits) for value in values], bits
 
 
 def dot(u: list, v: list) -> float:
-    """The product of two vectors, the longer of which is cut."""
+    """The inner product of two vectors; entries of the longer vector beyond the length of the other are ignored."""
     return sum(map(mul, u, v))
 
 
@@ -63,7 +66,7 @@ def inverse_root(k: list[list[int]]) -> list[list[float]]:
 
 
 def literal(value: object, machine: bool = False) -> str:
-    """A number or a list of them as Coq reads it; of 63-bit integers if `machine`."""
+    """A number, or a nested list of numbers, in Coq's syntax; as 63-bit integers if `machine` is true."""
     if isinstance(value, list):
         return "[:: " + "; ".join(literal(entry, machine) for entry in value) + "]" if value else "[::]"
     if machine:
@@ -72,7 +75,7 @@ def literal(value: object, machine: bool = False) -> str:
 
 
 def matrix(name: str, rows: list[list[int]], machine: bool) -> str:
-    """The definition of a matrix, in parts; of 63-bit integers if `machine` and the numbers fit."""
+    """The definition of a matrix in parts; as 63-bit integers if `machine` is true and the numbers fit."""
     machine = machine and all(abs(value) < 2**62 for row in rows for value in row)
     parts = [literal(part, machine) for part in table(rows, CHUNK)]
     kind, scope = ("PrimInt63.int", "%uint63") if machine else ("Z", "")
@@ -103,7 +106,7 @@ def source(folder: Path, machine: bool = False) -> str:
     if y_bits > w_bits + b_bits + x_bits:
         raise ValueError(f"the labels have {y_bits} bits after the point, the outputs {w_bits + b_bits + x_bits}")
 
-    # The rows of C: those of the labels, then those of the held pairs, sample by sample.
+    # The rows of C: first the rows of the labels, then the rows of the held pairs, both ordered by sample.
     held: list[list[int]] = [[] for _ in range(n)]
     for r, i in sorted(map(tuple, content["held"])):
         held[i].append(r)
@@ -123,7 +126,8 @@ def source(folder: Path, machine: bool = False) -> str:
         [gram[i][j] * c[r] for j, c in labels] + [gram[i][j] * (q == r) for q, j in pairs] for r, i in pairs
     ]
 
-    # The witness. The export lists held pairs in another order; there a row of C has floats, here integers.
+    # The witness. The export has the held pairs in another order, and its rows of C have floats, while the rows here
+    # have integers.
     first, bits = n * outputs, max(0, BITS + x_bits + b_bits - w_bits)
     places = [*range(first), *(first + content["held"].index(list(pair)) for pair in pairs)]
     solution = numbers(folder / "solution.f64")

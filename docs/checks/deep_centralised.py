@@ -1,17 +1,19 @@
 """Check of deep/centralised (Jian and Liu 2025, arXiv 2508.12576, as reported), with numpy.
 
-Reported: at infinite width FedAvg with K local steps on a deep network is gradient descent on all the data after K t
-steps: from one start, the outputs of the two come together as the width grows, as m^(-1/2).
+Reported: at infinite width, t rounds of FedAvg with K local steps on a deep network are K t steps of gradient descent
+on all the data. That is, from the same start, the difference between the outputs of the two tends to 0 as the width m
+grows, as m^(-1/2).
 
-Counterexample: f = v.relu(W2 relu(W1 x)), relu scaled by sqrt(2/m), all weights N(0, 1) and all trained (the NTK
-parametrisation, two hidden layers of width m); two clients with a unit vector each, at 60 degrees; K = 2, server step
-1, T = 3 rounds, beside K T steps of gradient descent on the mean of the clients' losses from the same weights. The
-kernel of the infinitely wide network is computed in closed form: S <- k1(S), Theta <- k1(S) + Theta k0(S) a layer.
+Counterexample: the network is f = v.relu(W2 relu(W1 x)) with relu scaled by sqrt(2/m), two hidden layers of width m,
+and all weights N(0, 1) and trained (the NTK parametrisation). There are two clients, each with one unit vector as
+sample, at 60 degrees. FedAvg has K = 2, server step 1 and T = 3 rounds. It is compared with K T steps of gradient
+descent on the mean of the clients' losses from the same weights. The kernel of the infinitely wide network is computed
+in closed form: each layer maps S to k1(S), and Theta to k1(S) + Theta k0(S).
 
-Holds: with r_0 the residual at the start the outputs of FedAvg and of gradient descent differ by
-(M^T - (I - a H)^(K T)) r_0 + O(m^(-1/2)), a = eta/N, M = I - (1/N) H D^-1 (I - (I - eta D)^K), D the clients' blocks
-of H.
-Exponents are slopes of the root mean square over networks: measured, not proved. The limit is a closed form.
+Holds: if r_0 is the residual at the start, the outputs of FedAvg and of gradient descent differ by
+(M^T - (I - a H)^(K T)) r_0 + O(m^(-1/2)), where a = eta/N, M = I - (1/N) H D^-1 (I - (I - eta D)^K), and D has the
+clients' blocks of H.
+Exponents are slopes of the root mean square over networks. They are measured, not proved. The limit is a closed form.
 """
 
 import sys
@@ -24,7 +26,7 @@ NETWORKS = {16: 400, 32: 384, 64: 192, 128: 96, 256: 48}  # number of networks f
 
 
 def kernel(x):
-    """Theta of two hidden ReLU layers, unit rows."""
+    """The kernel Theta of a network with two hidden ReLU layers, for unit rows."""
     s = np.clip(x @ x.T, -1, 1)
     theta = s
     for _ in range(2):
@@ -55,7 +57,7 @@ def step(weights, x, y, eta):
 
 
 def apart(width, rng):
-    """r_0, and FedAvg's outputs less the outputs of gradient descent."""
+    """r_0, and the outputs of FedAvg minus the outputs of gradient descent."""
     start = rng.standard_normal((width, 2)), rng.standard_normal((width, width)), rng.standard_normal(width)
     server = central = start
     for _ in range(ROUNDS):
@@ -72,7 +74,7 @@ def apart(width, rng):
 
 
 def printed(r):
-    """The reported difference in the limit: none."""
+    """The reported difference in the limit, which is 0."""
     return 0 * r
 
 

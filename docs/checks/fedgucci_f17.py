@@ -1,25 +1,25 @@
-"""Check of fedgucci/F17 (FedGuCci, Eqs (51)-(52)), with numpy; the violation itself in rational numbers.
+"""Check of fedgucci/F17 (FedGuCci, Eqs (51)-(52)), with numpy; the violation itself is computed in rational numbers.
 
-Printed, for a gamma-smooth loss L: sup L on the segment from w_i to w_anc,i <= sup L on the segment from w_i to w_anc,
-plus gamma |w_anc - w_anc,i|^2; w_anc,i minimises the client's loss. This check takes the client's loss on both sides.
-The old segment ends in w_anc, the new segment in w_anc,i.
+Printed, for a gamma-smooth loss L: sup L on the segment from w_i to w_anc,i is at most sup L on the segment from w_i to
+w_anc, plus gamma |w_anc - w_anc,i|^2, where w_anc,i minimises the client's loss. This check takes L to be the client's
+loss on both sides. The old segment ends in w_anc, the new segment in w_anc,i.
 
 Counterexample in the plane: L(x, y) = g(y + c(x)), c(x) = A sin^2(pi x/X) - sin^2(pi x/(2 X)), A = 6, X = 200, and g
 Huber's function, s^2/2 for |s| <= 7, 7|s| - 49/2 beyond; w_i = (0, 0), w_anc = (X, 0), w_anc,i = (X, 1).
 The counterexample meets the hypotheses:
-  w_anc,i is a minimiser, since L >= 0 and, as c(X) = -1, L(X, 1) = 0. No minimiser is nearer to w_anc: minimisers have
-  y = -c(x), and with c >= -1, c'(X) = 0, |c''| <= k <= 1 the squared distance z^2 + c(X + z)^2 is at least
-  z^2 + (1 - k z^2/2)^2 >= 1 for |z| < 1, and at least z^2 >= 1 beyond.
-  L is gamma-smooth on the whole plane: the Hessian is g''(c', 1)(c', 1)^T + g' diag(c'', 0), of norm at most
-  1 + c'^2 + 7 |c''|, with |c'| <= (A + 1/2) pi/X, |c''| <= (2 A + 1/2) pi^2/X^2. (The code has 22/7 > pi in place of
+  w_anc,i is a minimiser, since L >= 0 and L(X, 1) = 0, as c(X) = -1. No minimiser is nearer to w_anc. Indeed,
+  minimisers have y = -c(x). With c >= -1, c'(X) = 0 and |c''| <= k <= 1, the squared distance z^2 + c(X + z)^2 is at
+  least z^2 + (1 - k z^2/2)^2 >= 1 for |z| < 1, and at least z^2 >= 1 for larger |z|.
+  L is gamma-smooth on the whole plane. The Hessian is g''(c', 1)(c', 1)^T + g' diag(c'', 0). Its norm is at most 1 +
+  c'^2 + 7 |c''|, where |c'| <= (A + 1/2) pi/X and |c''| <= (2 A + 1/2) pi^2/X^2. (The code uses 22/7 > pi in place of
   pi.)
-On the old segment y = 0; with u = cos(pi x/X), c = A (1 - u^2) - (1 - u)/2 has the range [-1, A - 1/2 + 1/(16 A)].
-On the new segment y = x/X; at x = X/2, c + y = A, hence sup L is A^2/2 or more.
+On the old segment y = 0. With u = cos(pi x/X), c = A (1 - u^2) - (1 - u)/2 has the range [-1, A - 1/2 + 1/(16 A)]. On
+the new segment y = x/X. At x = X/2, c + y = A, hence sup L is at least A^2/2.
 
 The bound that holds on the new segment is (sqrt(eps) + sqrt(gamma/2) Gamma)^2, since |grad L| <= sqrt(2 gamma L) for
 gamma-smooth L >= 0; eps is sup L on the old segment, and Gamma = |w_anc - w_anc,i|.
-If L is the global loss and not the client's, even L = w^2/2 violates the printed bound: w_i = 0, w_anc = 1 and
-w_anc,i = 2 give 2 > 1/2 + 1. There the repaired bound, which needs no minimiser, is attained.
+If L is the global loss and not the client's, even L = w^2/2 violates the printed bound, since w_i = 0, w_anc = 1 and
+w_anc,i = 2 give 2 > 1/2 + 1. In this case the repaired bound, which does not need a minimiser, is attained.
 """
 
 import sys
@@ -34,7 +34,7 @@ SHIFT = 1  # |w_anc - w_anc,i|
 
 
 def c(x):
-    """The valley's floor is y = -c(x)."""
+    """The function c; the floor of the valley of L is y = -c(x)."""
     return A * np.sin(np.pi * x / X) ** 2 - np.sin(np.pi * x / (2 * X)) ** 2
 
 
@@ -55,17 +55,19 @@ def holds(eps, gamma, shift):
 
 
 def main():
-    old = F(1, 2) * (A - F(1, 2) + F(1, 16 * A)) ** 2  # sup L: c's maximum is below the bend and above |-1|
-    new = F(A**2, 2)  # a lower bound of sup L, since A is below the bend
+    # sup L on the old segment, since the maximum of c is below BEND and above |-1|
+    old = F(1, 2) * (A - F(1, 2) + F(1, 16 * A)) ** 2
+    new = F(A**2, 2)  # a lower bound of sup L on the new segment, since A is below BEND
     s = np.linspace(0, 1, 100_001)
     largest = [np.abs(y + c(X * s)).max() for y in (0, s)]
-    slack = ((A + 0.5) * np.pi + 1) * 5e-6 + 1e-12  # added for places between points of the grid
+    slack = ((A + 0.5) * np.pi + 1) * 5e-6 + 1e-12  # added to cover the places between the points of the grid
     below = max(largest) + slack < BEND
     same = abs(largest[0] ** 2 / 2 - old) < 1e-6 and largest[1] ** 2 / 2 >= new - F(1, 10**9)
-    here, move = np.random.default_rng(0).uniform(-1, 1, (2, 2, 100_000))  # points near the valley, in close pairs
+    # pairs of points that are close to each other, near the valley
+    here, move = np.random.default_rng(0).uniform(-1, 1, (2, 2, 100_000))
     at = [here * [[2 * X], [2 * A]], here * [[2 * X], [2 * A]] + 0.01 * move]
     steepest = np.linalg.norm(np.subtract(*(gradient(*p) for p in at)), axis=0) / np.linalg.norm(at[0] - at[1], axis=0)
-    # gamma is at least 1 = d^2 L/dy^2, and gamma = 1 gives the least bound that holds
+    # gamma is at least 1 = d^2 L/dy^2, and with gamma = 1 the bound that holds is smallest
     stated, right = printed(old, GAMMA_L, SHIFT), holds(old, 1, SHIFT)
     met = CURVE <= 1 and below and same and steepest.max() <= GAMMA_L
     print(f"old segment {float(old):.6f}, gamma at most {float(GAMMA_L):.6f} (sampled {steepest.max():.6f}), Gamma 1")

@@ -1,22 +1,23 @@
-"""Check of fl-ntk/C.10 (FL-NTK, Claim C.10, with Lemma C.7's steps), with mpmath; numpy runs small networks.
+"""Check of fl-ntk/C.10 (FL-NTK, Claim C.10, with the step sizes of Lemma C.7), with mpmath; numpy runs small networks.
 
-Printed: |B_3| <= (n sigma/lambda + n^(7/2)/(lambda^3 sigma sqrt m)) poly(log(m/delta)) except with probability
-delta, for every T. B_3 = -rho sum_t (1/K) sum_k J(k,t)(y^(k)(t) - y(t) + e(t)), e(t) = y(t) - y + (I - rho H)^t y. (The
-scan has e(k) for e(t), a slip that would not help: with e(1) the limit below has eta^2/2 - eta^3/4 in place of
-eta^2/2. And with k = 1..K for the steps 0..K-1 of Algorithm 1 the limit is larger still.)
+Printed: |B_3| <= (n sigma/lambda + n^(7/2)/(lambda^3 sigma sqrt m)) poly(log(m/delta)) except with probability delta,
+for every T. Here B_3 = -rho sum_t (1/K) sum_k J(k,t)(y^(k)(t) - y(t) + e(t)) and e(t) = y(t) - y + (I - rho H)^t y.
+(The scan of the paper has e(k) for e(t). This slip would not help: with e(1) the limit below has eta^2/2 - eta^3/4 in
+place of eta^2/2. And with k = 1..K in place of the steps 0..K-1 of Algorithm 1 the limit is still larger.)
 
-Counterexample: one client, one sample x = 1, y = 1, K = 2, T = 1, eta_g = 1. H = P(w >= 0) = 1/2 = lambda, kappa and n
-are 1, and eta = 1/4 = lambda/(n^2 K kappa) is the step asked for, with constant 1. With sigma = m^(-1/5), m sigma^2
-grows as the lemma asks, and the printed bound goes to 0. Let f = y(0), p = #{u_r >= 0} and q = #{0 <= u_r < R},
-R = eta |1 - f|/sqrt m. In the one local step that is taken before J(1), neurons with u_r >= 0 move by R each; at most
-q of them switch off, none on. So, with y' the output after this step,
+Counterexample: there is one client with one sample x = 1, y = 1, and K = 2, T = 1, eta_g = 1. Then H = P(w >= 0) = 1/2
+= lambda, kappa and n are 1, and eta = 1/4 = lambda/(n^2 K kappa) is the step that the lemma requires, with constant 1.
+With sigma = m^(-1/5), m sigma^2 grows as the lemma requires, and the printed bound tends to 0. Let f = y(0), p = #{u_r
+>= 0} and q = #{0 <= u_r < R} with R = eta |1 - f|/sqrt m. In the one local step before J(1), each neuron with u_r >= 0
+moves by R. At most q of these neurons become inactive, and no neuron becomes active. So, with y' the output after this
+step,
   B_3 = -eta (J(0) f + J(1) y'),  y' - f = (1 - f) eta (p - theta)/m with theta in [0, q],  p - q <= m |J(1)|^2 <= p,
-which encloses |B_3|. For nearly every network f and q are small and p/m is near 1/2: P(|f| > s) <= sigma^2/(2 s^2) by
-Chebyshev; P(q > q') <= (2 eta/sqrt m)/(sigma sqrt(2 pi)) m/q' by Markov where |f| <= 1; P(|p/m - 1/2| > tau) <=
-2 exp(-2 m tau^2) by Hoeffding.
+which encloses |B_3|. For nearly every network f and q are small and p/m is near 1/2. Indeed, P(|f| > s) <= sigma^2/(2
+s^2) by Chebyshev, and P(|p/m - 1/2| > tau) <= 2 exp(-2 m tau^2) by Hoeffding. If |f| <= 1, P(q > q') <= (2 eta/sqrt
+m)/(sigma sqrt(2 pi)) m/q' by Markov.
 
-Holds: the bound with |H^(-1/2)((I - rho H)^T - M^T) y| added, M the exact map of a round; here this norm
-is sqrt 2 eta^2/4.
+Holds: the bound plus |H^(-1/2)((I - rho H)^T - M^T) y|, where M is the exact map of a round. In this example the added
+norm is sqrt 2 eta^2/4.
 """
 
 import sys
@@ -24,12 +25,12 @@ import sys
 import mpmath as mp
 import numpy as np
 
-mp.mp.dps = 500  # digits: sigma is 1e-200 in the last row
+mp.mp.dps = 500  # number of digits; so many are needed since sigma is 1e-200 in the last row of the output
 ETA, LAM = mp.mpf(1) / 4, mp.mpf(1) / 2
 
 
 def enclosed(m, f, few, many, q):
-    """|B_3| lies between these where |y(0)| <= f < 1, few <= p <= many, and at most q neurons are near 0."""
+    """Two numbers that enclose |B_3| if |y(0)| <= f < 1, few <= p <= many, and at most q neurons are near 0."""
     y_low = -f + (1 - f) * ETA * (few - q) / m
     y_high = f + (1 + f) * ETA * many / m
     low = ETA * (mp.sqrt((few - q) / m) * y_low - mp.sqrt(many / m) * f)
@@ -37,7 +38,7 @@ def enclosed(m, f, few, many, q):
 
 
 def measured(m, sigma):
-    """Bounds on |B_3|, and the probability that a network leaves them."""
+    """A lower and an upper bound of |B_3|, and a bound of the probability that a network is outside them."""
     s, tau, share = sigma * 10**4, m ** (-mp.mpf(2) / 5), mp.mpf(10) ** 8
     near = 2 * ETA / (sigma * mp.sqrt(2 * mp.pi * m))
     low, high = enclosed(m, s, m * (mp.mpf(1) / 2 - tau), m * (mp.mpf(1) / 2 + tau), m * near * share)
@@ -56,7 +57,7 @@ def holds(m, sigma, degree):
 
 
 def networks_lie_within(m=100_000, sigma=0.02, networks=20):
-    """|B_3| of networks that were run, against the enclosure with their own y(0), p and q."""
+    """Whether |B_3| of networks that are trained lies in the enclosure with their own y(0), p and q."""
     rng, eta, within = np.random.default_rng(0), float(ETA), True
     for _ in range(networks):
         u, a = sigma * rng.standard_normal(m), rng.choice([-1.0, 1.0], m)

@@ -1,17 +1,17 @@
 """Check of fl-ntk/centralised (Jian and Liu 2025, arXiv 2508.12576, as reported), in rational numbers.
 
-Reported: at infinite width T rounds of FedAvg with K local steps are K T steps of gradient descent on all the data; the
-residual is (I - a H)^(K T) r_0, a = eta/N.
+Reported: at infinite width, T rounds of FedAvg with K local steps are K T steps of gradient descent on all the data. So
+the residual is (I - a H)^(K T) r_0 with a = eta/N.
 
-Counterexample: two clients with one sample each, unit vectors at 60 degrees, K = 2, server step 1. The kernel of the
-infinitely wide two-layer ReLU network, x.x' (pi - angle)/(2 pi), is 1/2 on the diagonal and 1/6 off it. Both clients
-have the same weight; a client's mean loss is the sum over its only sample. At infinite width the network is linear in
-its features: outputs are H alpha, and gradient descent on |f - y|^2/2 takes alpha to alpha - eta (f - y), on a client's
-samples alone.
+Counterexample: there are two clients with one sample each, the samples are unit vectors at 60 degrees, K = 2, and the
+server step is 1. The kernel of the infinitely wide two-layer ReLU network, x.x' (pi - angle)/(2 pi), is 1/2 on the
+diagonal and 1/6 off the diagonal. Both clients have the same weight. The mean loss of a client is its sum, since it has
+only one sample. At infinite width the network is linear in its features. The outputs are H alpha, and gradient descent
+on |f - y|^2/2 maps alpha to alpha - eta (f - y), where a client changes only the entries of its own samples.
 
-Holds: a round is I - (1/N) H D^-1 (I - (I - eta D)^K), D the clients' blocks of H. For K = 2 it differs from two steps
-of gradient descent by a^2 H (N D - H) exactly, which is not 0 for any H > 0 and N > 1: the trace of N D is N times the
-trace of H.
+Holds: a round maps the residual by I - (1/N) H D^-1 (I - (I - eta D)^K), where D has the clients' blocks of H. For K =
+2 it differs from two steps of gradient descent by a^2 H (N D - H) exactly, which is not 0 for any H > 0 and N > 1,
+since the trace of N D is N times the trace of H.
 """
 
 import sys
@@ -28,11 +28,11 @@ def outputs(alpha):
 
 
 def measured(eta, rounds):
-    """The residual f - y after FedAvg, client by client and step by step, from f = 0."""
+    """The residual f - y after FedAvg from f = 0, computed for each client and each step."""
     alpha = [F(0), F(0)]
     for _ in range(rounds):
         change = [F(0), F(0)]
-        for c in CLIENTS:  # the sample c is the client's own
+        for c in CLIENTS:  # sample c is the only sample of client c
             local = list(alpha)
             for _ in range(K):
                 local[c] -= eta * (outputs(local)[c] - Y[c])

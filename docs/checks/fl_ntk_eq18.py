@@ -1,19 +1,21 @@
 """Check of fl-ntk/Eq18 (FL-NTK, Appendix C, Eq (18)), with numpy.
 
-Printed: y(t+1) - y = (I - rho H)(y(t) - y) + xi(t), rho = eta_g eta_l K/N, with |xi(t)| of the order of m^(-1/2)
-|y - y(t)| (logarithms of m aside) at fixed data and steps.
+Printed: y(t+1) - y = (I - rho H)(y(t) - y) + xi(t) with rho = eta_g eta_l K/N. For fixed data and step sizes, |xi(t)|
+is of the order of m^(-1/2) |y - y(t)|, up to logarithms of m.
 
-Counterexample: one client, one sample x = 1 in R^1 with y = 1, sigma = 1, eta_g = 1, K = 2. Then H = P(w >= 0) = 1/2 is
-1 by 1, lambda = 1/2, kappa = n = 1, and eta_l = 1/4 = lambda/(kappa n^2 K) is the step that the paper asks for, with
-constant 1. At infinite width a round is two steps of gradient descent, (1 - eta_l/2)^2 = 1 - rho/2 + eta_l^2/4: the
-last term, 1/64 here, is in xi(t)/(y - y(t)) at every width. For K = 1 this term is not there, and (18) is right. The
-printed bound, rho n^(5/2) kappa sqrt(log(m/delta)) log(n/delta)/(sigma lambda sqrt m) with its O-constant taken as 1,
-is broken by networks of width 2e6; with any other constant wider networks break it.
-A second case has two clients, unit vectors at 60 degrees, H = ((1/2, 1/6), (1/6, 1/2)), and a longer step.
+Counterexample: there is one client with one sample x = 1 in R^1 and y = 1, and sigma = 1, eta_g = 1, K = 2. Then H =
+P(w >= 0) = 1/2 is a 1 by 1 matrix, lambda = 1/2, kappa = n = 1, and eta_l = 1/4 = lambda/(kappa n^2 K) is the step that
+the paper requires, with constant 1. At infinite width a round is two steps of gradient descent, which multiply the
+residual by (1 - eta_l/2)^2 = 1 - rho/2 + eta_l^2/4. The last term, which is 1/64 here, is in xi(t)/(y - y(t)) at every
+width. For K = 1 there is no such term, and (18) is right. The printed bound, rho n^(5/2) kappa sqrt(log(m/delta))
+log(n/delta)/(sigma lambda sqrt m) with its O-constant taken as 1, is violated by networks of width 2e6. With any other
+constant, wider networks violate it.
+A second case has two clients, whose samples are unit vectors at 60 degrees, H = ((1/2, 1/6), (1/6, 1/2)), and a larger
+step.
 
-Holds: the order m^(-1/2), if I - rho H is replaced by the exact map M = I - (eta_g/N) H D^-1 (I - (I - eta_l D)^K), D
-the clients' blocks of H. Exponents are slopes of the root mean square over networks, measured; the limit 1/64 above is
-exact.
+Holds: the order is m^(-1/2) if I - rho H is replaced by the exact map M = I - (eta_g/N) H D^-1 (I - (I - eta_l D)^K),
+where D has the clients' blocks of H. The exponents are slopes of the root mean square over networks, and they are
+measured. The limit 1/64 above is exact.
 """
 
 import sys
@@ -22,7 +24,7 @@ import numpy as np
 
 WIDTHS = 4 ** np.arange(4, 9)
 NETWORKS = np.minimum(300, 2**20 // WIDTHS)  # number of networks for each width
-CASES = {  # X, whose rows are one client each; labels; eta_l; K
+CASES = {  # the samples X, each the only sample of one client; the labels; eta_l; K
     "one sample": (np.ones((1, 1)), np.ones(1), 0.25, 2),
     "one sample, K = 1": (np.ones((1, 1)), np.ones(1), 0.25, 1),
     "two clients": (np.array([[1, 0], [0.5, 0.75**0.5]]), np.array([1.0, -0.5]), 1.0, 3),

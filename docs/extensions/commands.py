@@ -1,4 +1,4 @@
-"""The directive `command-help`: every command of `ntkfl` with its `--help`, and every command of its groups."""
+"""The directive `command-help`, which shows every command of `ntkfl` and of its groups with the text of `--help`."""
 
 from collections.abc import Iterator
 from typing import Any

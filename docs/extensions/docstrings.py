@@ -1,4 +1,5 @@
-"""Docstrings are plain text with `code` in single backticks: the marks of reStructuredText in them are escaped.
+"""Docstrings are plain text with `code` in single backticks, so characters that reStructuredText would treat as markup
+are escaped.
 
 The lines of an example, from `Example:` to the next blank line, are code and stay as they are.
 """
@@ -22,7 +23,9 @@ def escaped(line: str) -> str:
 
 
 def escape(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Escape a docstring before napoleon reads its sections; napoleon's own words have no markup."""
+    """Escape a docstring before Sphinx's extension napoleon reads its sections; the words that napoleon looks for have
+    no markup.
+    """
     in_example = False
     for number, line in enumerate(lines):
         in_example = line == "Example:" or (in_example and line != "")
@@ -40,7 +43,7 @@ def readable(
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Connect with a priority before napoleon's, which is the default, 500."""
+    """Let Sphinx call these functions before those of napoleon, whose priority is the default, 500."""
     app.connect("autodoc-process-docstring", escape, priority=400)
     app.connect("autodoc-process-signature", readable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,6 @@
-"""On the page of findings, replace formulas in plain text by drawn ones, and fold reasons, evidence and commands."""
+"""On the page of findings, formulas in plain text are replaced by MathML, and reasons, evidence and commands are folded
+away.
+"""
 
 from collections.abc import Iterator
 
@@ -11,11 +13,11 @@ from bounds.papers import own
 from experiments.formulas import mathml
 
 PAGE = "findings"
-SHOWN = ("for a reader",)  # these items of a finding's list stay visible below the formulas
+SHOWN = ("for a reader",)  # these items of the list of a finding stay visible below the formulas
 
 
 def fold(app: Sphinx, document: nodes.document) -> None:
-    """Rewrite the list below the heading of each finding; the heading begins with the statement and the form."""
+    """Rewrite the list below the heading of each finding; the heading begins with the statement's id and the form."""
     if app.env.docname != PAGE:
         return
     for listed in document.findall(nodes.definition_list):
@@ -48,7 +50,7 @@ def _folded(items: nodes.bullet_list, statement: Statement, form: Form) -> list[
 
 
 def formulas(statement: Statement, form: Form) -> Iterator[nodes.Node]:
-    """The claim of a form, each part in a block of its own, and the probability with which it may fail."""
+    """The claim of a form, with each part in a block of its own, and the probability with which the claim may fail."""
     for line in mathml.claims(statement, form):
         yield html(f'<div class="math-block">{line}</div>')
     if (failure := mathml.failure(statement.forms[form])) is not None:

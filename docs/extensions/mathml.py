@@ -1,4 +1,4 @@
-"""Formulas of the pages as MathML, made while the pages are built: readers need no script and no network."""
+"""Formulas of the pages as MathML, made while the pages are built, so that readers need no script and no network."""
 
 from docutils import nodes
 from sphinx.application import Sphinx

@@ -1,4 +1,6 @@
-"""The directive `method-table`: every federated method, what it is, and its options with their defaults."""
+"""The directive `method-table`, a table of every federated method with a description and its options with their
+defaults.
+"""
 
 import inspect
 

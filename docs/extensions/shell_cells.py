@@ -6,7 +6,7 @@ from sphinx.transforms import SphinxTransform
 
 
 class ShellCells(SphinxTransform):
-    """Drops the `!`, and colours the cell as shell."""
+    """Removes the `!`, and highlights the cell as a shell command."""
 
     default_priority = 400
 

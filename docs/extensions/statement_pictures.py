@@ -1,7 +1,8 @@
-"""The pictures of the statements, drawn when the pages are built, and the directive `statement-gallery` of all of them.
+"""The pictures of the statements, which are drawn when the pages are built, and the directive `statement-gallery`,
+which shows them all.
 
-The numbers come from `statement_pictures.json`, which `python docs/pictures.py` writes. A statement that the file lacks
-is measured here, at every build.
+The numbers come from `statement_pictures.json`, which `python docs/pictures.py` writes. A statement that is missing in
+the file is measured here, at every build.
 """
 
 from functools import cache, partial
@@ -21,12 +22,13 @@ from experiments.pictures import as_bytes, drawn, pixels, themed, thumbnail
 from verification.case_points import CasePoints
 
 FOLDER = "pictures"
-OPEN = 12  # the number of pictures of a paper that are shown before the reader unfolds the others
-SMALL, NARROW = "small", "narrow"  # folders in FOLDER: pictures of one panel, and pictures as wide as a phone
+OPEN = 12  # number of pictures of a paper that are visible before the reader unfolds the others
+# folders in FOLDER for pictures of one panel, and for pictures as wide as the screen of a phone
+SMALL, NARROW = "small", "narrow"
 
 
 class StatementGallery(SphinxDirective):
-    """Every statement's main panel with its title, paper by paper, as a link to its page."""
+    """Shows the main panel of every statement with its title, ordered by paper, as a link to the statement's page."""
 
     def run(self) -> list[nodes.Node]:
         self.env.note_dependency(str(DATA))
@@ -83,7 +85,10 @@ def _sized(app: Sphinx, statement: Statement, folder: str = "") -> tuple[str, st
 
 
 def draw_all(app: Sphinx) -> None:
-    """Draw pictures that are missing or older than their numbers; pages ask for the size of a picture later."""
+    """Draw pictures that are missing or older than their numbers.
+
+    This must be done first, since pages need the sizes of the pictures.
+    """
     if app.builder.format != "html":
         return
     for place, (identifier, forms) in enumerate(seen().items()):
@@ -99,7 +104,9 @@ def draw_all(app: Sphinx) -> None:
 
 @cache
 def seen() -> dict[str, dict[Form, CasePoints]]:
-    """The numbers of every statement, in the order of the statements; statements that the file lacks are measured."""
+    """The numbers of every statement, in the order of the statements; statements that are missing in the file are
+    measured.
+    """
     kept = read()
     new = [statement for statement in own().values() if statement.id not in kept]
     kept |= measured(new) if new else {}

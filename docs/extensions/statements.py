@@ -1,6 +1,8 @@
-"""Directives that list the statements, and a page for each, written before Sphinx collects the pages.
+"""Directives that list the statements, and a page for each statement, which is written before Sphinx collects the
+pages.
 
-`statement-table [PAPER]`, `statement-page ID` (in full), `findings-by-nature`, `evidence-by-kind`, `symbol-table`.
+The directives are `statement-table [PAPER]`, `statement-page ID`, `findings-by-nature`, `evidence-by-kind` and
+`symbol-table`. The ID is the whole id of a statement.
 """
 
 import re
@@ -31,7 +33,9 @@ orphan: true
 
 
 class StatementTable(SphinxDirective):
-    """A row for every statement, or for those of a paper: id and title, the outcome of each form, the source."""
+    """Writes a row for every statement, or for the statements of one paper, with id and title, the outcome of each
+    form, and the source.
+    """
 
     optional_arguments = 1
 
@@ -52,7 +56,7 @@ class StatementTable(SphinxDirective):
 
 
 class StatementPage(SphinxDirective):
-    """The page of one statement, with links to its neighbours."""
+    """Writes the page of one statement, with links to its neighbours."""
 
     required_arguments = 1
 
@@ -100,7 +104,7 @@ class StatementPage(SphinxDirective):
 
 
 class FindingsByNature(SphinxDirective):
-    """The forms that do not hold as printed, by the nature of the difference, the weightiest first."""
+    """Lists the forms that do not hold as printed by the nature of the difference, the most serious first."""
 
     def run(self) -> list[nodes.Node]:
         forms = [(s.id, form, s.forms[form].nature) for s in own().values() for form in s.forms]
@@ -114,7 +118,9 @@ class FindingsByNature(SphinxDirective):
 
 
 class EvidenceByKind(SphinxDirective):
-    """A row for each kind of evidence: the number of forms with it, and the forms whose strongest evidence it is."""
+    """Writes a row for each kind of evidence, with the number of forms that have it and the forms whose strongest
+    evidence it is.
+    """
 
     def run(self) -> list[nodes.Node]:
         forms = [(statement, form) for statement in own().values() for form in statement.forms]
@@ -134,7 +140,9 @@ class EvidenceByKind(SphinxDirective):
 
 
 class SymbolTable(SphinxDirective):
-    """The glossary: a symbol as the papers draw it, as formulas spell it, our name, its meaning."""
+    """Writes the glossary: each symbol as the papers draw it, its spelling in formulas, its name in this package, and
+    its meaning.
+    """
 
     def run(self) -> list[nodes.Node]:
         rows = [
@@ -167,7 +175,7 @@ def _root(document: str) -> str:
 
 
 def _with_links(source: str, root: str) -> list[nodes.Node]:
-    """A source, with links to the pages of proofs and to the findings that it names."""
+    """The text of a source with links to those pages of proofs and findings that the text names."""
     parts = re.split(r"(docs/proofs/\w+\.md#[\w-]+|FINDINGS\.md#[\w.-]+)", source)
     pages = [part.removeprefix("docs/").replace("FINDINGS", "findings").replace(".md", ".html") for part in parts]
     return [
@@ -177,7 +185,7 @@ def _with_links(source: str, root: str) -> list[nodes.Node]:
 
 
 def _breakable(path: str) -> list[nodes.Node]:
-    """A path that may be broken into lines after each of its punctuation marks."""
+    """A path in which lines may be broken after each punctuation mark."""
     parts = re.split(r"(?<=[/_#])", path)
     return [node for part in parts for node in (html("<wbr>"), nodes.Text(part))][1:]
 
@@ -204,7 +212,7 @@ def _neighbours(identifier: str) -> list[nodes.Node]:
 
 
 def _index_entries(identifier: str, target: str) -> addnodes.index:
-    """The words by which the search box and the index find a statement: its whole id, and the label alone."""
+    """The words by which the search box and the index find a statement: its id, and its label without the paper."""
     words = (identifier, identifier.partition("/")[2])
     return addnodes.index(entries=[("single", word, target, "main", None) for word in words])
 

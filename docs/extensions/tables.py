@@ -1,4 +1,4 @@
-"""Tables of nodes, for directives that write them from data of the program, and numbers that no cell breaks."""
+"""Tables for directives that write them from data of the program, and numbers that are not broken within a cell."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ POWER_OF_TEN = re.compile(r"([\d.]+e[+-]?\d+)")  # browsers break such a number 
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> nodes.table:
-    """A table with a row of headings; a cell is the inline nodes in it."""
+    """A table with a row of headings; each cell is given by its inline nodes."""
     group = nodes.tgroup("", *[nodes.colspec(colwidth=1) for _ in head], cols=len(head))
     group += nodes.thead("", _row([[nodes.Text(title)] for title in head]))
     group += nodes.tbody("", *map(_row, rows))
@@ -25,7 +25,7 @@ def code(text: str) -> nodes.literal:
 
 
 def html(markup: str) -> nodes.raw:
-    """A node of text that is HTML (or MathML) already."""
+    """A node for text that is already HTML (or MathML)."""
     return nodes.raw("", markup, format="html")
 
 
@@ -40,10 +40,10 @@ def _row(cells: Sequence[Cell]) -> nodes.row:
 
 
 def keep_numbers_whole(_: Sphinx, document: nodes.document) -> None:
-    """Mark the numbers with an exponent in all tables, for a style that sets each on one line."""
+    """Mark the numbers with an exponent in all tables; a style then keeps each of them on one line."""
     for entry in document.findall(nodes.entry):
         for text in list(entry.findall(nodes.Text)):
-            words = POWER_OF_TEN.split(text.astext())  # every second part is a number
+            words = POWER_OF_TEN.split(text.astext())  # the parts with odd index are numbers
             if len(words) > 1 and not isinstance(text.parent, nodes.literal):
                 marked = [nodes.inline("", word, classes=["number"]) for word in words[1::2]]
                 plain = [nodes.Text(word) for word in words[::2]]
