@@ -1,4 +1,8 @@
-"""Linear connectivity of two-layer ReLU networks: exact barriers, groups, planes, and the effects of averaging."""
+"""Linear connectivity of networks, and what averaging their weights does.
+
+Barriers between two-layer ReLU networks, and of groups of them, are computed exactly. Networks are aligned by permuting
+their units, and losses are evaluated on planes through three networks.
+"""
 
 import sys
 from typing import TYPE_CHECKING

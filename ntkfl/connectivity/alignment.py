@@ -1,8 +1,8 @@
-"""Networks aligned by permuting their hidden units: the function stays the same, and the point in weight space moves.
+"""Networks are aligned by permuting their hidden units, which moves their weights but does not change their function.
 
 A unit is described by a row of numbers, see `unit_rows`. Two networks are aligned when the sum of squared distances
-between rows of the same index is smallest, which is an assignment problem. In a two-layer network a unit's incoming and
-outgoing weights move together, so that for weights, too, one assignment is the exact optimum.
+between rows of the same index is smallest. To find this order is an assignment problem. In a two-layer network a unit's
+incoming and outgoing weights are permuted together, so that one assignment gives the exact optimum for weights too.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,9 @@ from ntkfl.problem import number_array
 
 By = Literal["weights", "activations", "outputs"]
 RULES = ("weights", "activations", "outputs")
-ROUNDS = 100  # most rounds of turns of a group; a round lowers a sum with finitely many values, and few rounds suffice
+# largest number of rounds in which every network of a group is aligned once; each round lowers a sum that has only
+# finitely many values, and a few rounds are enough
+ROUNDS = 100
 EPS, TINY = np.finfo(float).eps, np.finfo(float).smallest_normal
 
 
@@ -29,9 +31,10 @@ class Alignment:
     """The second of two networks, with its units in the order that fits the first network's units best.
 
     Args:
-        permutation: (h,); unit r of `aligned` is unit permutation[r] of the given network.
-        aligned: the network in the new order, which is the same function.
-        cost_before: sum over units of the squared distance between their rows in the two networks, in the given order.
+        permutation: the order of the units, (h,): unit r of `aligned` is unit permutation[r] of the given network.
+        aligned: the network with its units in the new order; its function is the same.
+        cost_before: the sum over units of the squared distance between the unit's rows in the two networks, in the
+            given order.
         cost_after: the same sum in the new order.
     """
 
@@ -44,11 +47,11 @@ class Alignment:
 def align(
     first: TwoLayer, second: TwoLayer, by: By = "weights", x: Float[np.ndarray, "n l"] | None = None
 ) -> Alignment:
-    """Permute the second network's hidden units so that each is as near as possible to the first network's.
+    """Permute the second network's hidden units so that together they are nearest to the first network's units.
 
-    The sum of squared distances is the smallest possible, up to the rounding of its products. The identity is taken
-    unless another permutation is better beyond rounding. Among permutations of equal cost, as with duplicate or dead
-    units, the choice is always the same.
+    The sum of squared distances is the smallest possible, up to the rounding of its products. If no permutation is
+    better than the identity by more than rounding, the identity is taken. Among permutations of equal cost, as with
+    duplicate or dead units, the choice is always the same.
 
     Args:
         first: the network that stays.
@@ -57,7 +60,8 @@ def align(
         x: inputs, for activations and outputs; default none.
 
     Raises:
-        ValueError: networks of different shapes, an unknown rule, inputs that are missing, not needed or do not fit.
+        ValueError: the networks have different shapes; `by` is unknown; inputs are missing, are not needed, or do not
+            fit.
     Source: Git Re-Basin (arXiv:2209.04836), sections 3.1 and 3.2, for one hidden layer.
 
     Example:
@@ -88,16 +92,16 @@ def align_group(
         networks: two or more of one shape.
         by: the description of a unit, as in `unit_rows`; default "weights".
         x: inputs (n, l), for activations and outputs; default none.
-        reference: the index of the network that the others are aligned to. None: networks take turns, and each is
-            aligned to the mean of the others' rows, until no permutation changes. No turn raises the sum of squared
-            distances over all pairs, and no network is preferred.
+        reference: the index of the network to which the others are aligned. None: one network after the other is
+            aligned to the mean of the others' rows, again and again until no permutation changes. None of these
+            alignments raises the sum of squared distances over all pairs, and no network is preferred.
 
     Returns:
-        An alignment for every network. Its costs are distances to the reference, or to the mean of the others.
+        An alignment for every network. Its costs are squared distances to the reference, or to the mean of the others.
 
     Raises:
-        ValueError: as `align`; a reference that is no network's index.
-    Source: Git Re-Basin (arXiv:2209.04836), Algorithm 3 (MergeMany), with rows of units in place of weights.
+        ValueError: as `align`; or the reference is not the index of a network.
+    Source: Git Re-Basin (arXiv:2209.04836), Algorithm 3 (MergeMany), with the units' rows in place of weights.
     """
     check_shapes(networks)
     if reference is not None and not 0 <= reference < len(networks):
@@ -126,17 +130,17 @@ def align_group(
 
 
 def unit_rows(network: TwoLayer, by: By = "weights", x: Float[np.ndarray, "n l"] | None = None) -> Estimate:
-    """The numbers that describe each hidden unit, one row of (h, p) for each.
+    """The numbers that describe the hidden units, (h, p), with a row for each unit.
 
     Args:
         network: a network with h hidden units, l inputs and C outputs.
-        by: "weights": u and its column of v, p = l + C. "activations": relu(u.x_i) / sqrt(n), p = n. "outputs": the
-            unit's part of the outputs, v relu(u.x_i) / sqrt(n), p = n C, which does not change when a unit is rescaled
-            to (c u, v / c); default weights.
+        by: "weights": the unit's incoming weights u and outgoing weights v, p = l + C. "activations": relu(u.x_i) /
+            sqrt(n) for all inputs x_i, p = n. "outputs": what the unit adds to the outputs, v relu(u.x_i) / sqrt(n), p
+            = n C; this does not change if the unit's weights are rescaled to (c u, v / c). Default weights.
         x: inputs, for activations and outputs; default none.
 
     Raises:
-        ValueError: an unknown rule, inputs that are missing, not needed or do not fit.
+        ValueError: `by` is unknown; inputs are missing, are not needed, or do not fit.
     """
     if by not in RULES:
         raise ValueError(f"units are compared by {', '.join(RULES)}, not by {by!r};{did_you_mean(by, RULES)}")
@@ -155,14 +159,14 @@ def unit_rows(network: TwoLayer, by: By = "weights", x: Float[np.ndarray, "n l"]
 
 
 def permuted(network: TwoLayer, permutation: Int[np.ndarray, " h"]) -> TwoLayer:
-    """The network whose unit r is unit permutation[r] of `network`.
+    """The network with its units permuted: unit r of the result is unit permutation[r] of `network`.
 
     Args:
         network: weights U (h, l) and v.
         permutation: the new order of the units, shape (h,).
 
     Raises:
-        ValueError: no permutation of its hidden units.
+        ValueError: `permutation` is no permutation of the network's hidden units.
     """
     order = checked_order("permutation", permutation, len(network.hidden))
     return TwoLayer(network.hidden[order], network.readout[..., order])
@@ -172,12 +176,12 @@ def checked_order(name: str, order, units: int) -> Int[np.ndarray, " h"]:
     """The order as an array, after a check that it is a permutation of 0..units - 1.
 
     Args:
-        name: name of the order in messages.
+        name: the name of the order in messages.
         order: numbers of units.
-        units: how many units there are.
+        units: the number of units.
 
     Raises:
-        ValueError: no permutation of 0..units - 1.
+        ValueError: the order is no permutation of 0..units - 1.
     """
     indices = number_array(name, order)
     if indices.dtype.kind not in "iu" or not np.array_equal(np.sort(indices, axis=None), np.arange(units)):
@@ -186,9 +190,10 @@ def checked_order(name: str, order, units: int) -> Int[np.ndarray, " h"]:
 
 
 def balanced(network: TwoLayer) -> TwoLayer:
-    """The same function with |u_r| = |v_r| for every unit: the rescaling (c u, v / c) of least norm.
+    """The network whose units' weights are rescaled to (c u, v / c) so that |u_r| = |v_r| for every unit r.
 
-    Units whose incoming or outgoing weights are all 0 add nothing to the output and stay.
+    The function is the same, and of all such rescalings the result has the smallest norm. Units whose incoming or
+    outgoing weights are all 0 add nothing to the output and are not changed.
 
     Args:
         network: weights U (h, l) and v.
@@ -200,18 +205,19 @@ def balanced(network: TwoLayer) -> TwoLayer:
 
 
 def _norms(rows: Float[np.ndarray, "h p"]) -> Float[np.ndarray, " h"]:
-    """The Euclidean norm of every row, even where squares of its entries leave the range of floats."""
+    """The Euclidean norm of every row, also if squares of its entries would overflow or underflow."""
     largest = np.abs(rows).max(axis=1)
     safe = np.where(largest > 0, largest, 1.0)
     return largest * np.linalg.norm(rows / safe[:, None], axis=1)
 
 
 def _better(target: Estimate, rows: Estimate, order: Int[np.ndarray, " h"]) -> Int[np.ndarray, " h"]:
-    """The order in which the rows are nearest to the target's, or the given order if it is equal up to rounding.
+    """The order in which the rows are nearest to the target's, or the given order if it is as near up to rounding.
 
     The sum of squared distances is smallest where the sum of inner products is largest.
     """
-    scale = max(np.abs(target.value).max(), np.abs(rows.value).max()) or 1.0  # so that products stay in range
+    # scaled so that products neither overflow nor underflow
+    scale = max(np.abs(target.value).max(), np.abs(rows.value).max()) or 1.0
     better = linear_sum_assignment((target.value / scale) @ (rows.value / scale).T, maximize=True)[1]
     return better if squared_distance(target, rows[better]).hi < squared_distance(target, rows[order]).lo else order
 

@@ -1,4 +1,8 @@
-"""Barriers between networks without a grid: loss, accuracy, connectivity loss, groups of networks."""
+"""Barriers between two-layer ReLU networks, computed without a grid.
+
+There are barriers of the loss and of the accuracy, for two networks and for groups, and the connectivity loss. Paths
+along the segment between two networks are cut into pieces, at the points where a hidden unit turns on or off.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,17 +21,20 @@ from ntkfl.memory import NEGLIGIBLE, require
 from ntkfl.messages import number_of, require_size
 from ntkfl.rounding import LONG_EPS, SMALLEST, TINY, row_norms
 
-UNDERFLOW = 64 * SMALLEST  # rounding by underflow in float64 operations after long precision, and in the error
-A_CROSSING = 450  # most bytes for each piece of the path, as measured
-A_PAIR = 56  # bytes for each pair of sample and unit, where the loss's path has no pieces
-TOLERANCE = 1e-10  # wanted distance of the bound of a non-polynomial loss from a computed value
+# bound of the rounding by underflow: in float64 operations that follow those in long precision, and in the error
+UNDERFLOW = 64 * SMALLEST
+A_CROSSING = 450  # largest number of bytes for each piece of the path, as measured
+A_PAIR = 56  # bytes for each pair of sample and unit, if the loss is no piecewise polynomial
+# wanted distance between the bound of the supremum and a computed value, if the loss is no piecewise polynomial
+TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
 class Barrier:
-    """A supremum over the segment: its value, the alpha where it is taken, and how many pieces the path has.
+    """A supremum over the segment: its value, the alpha where it is taken, and the number of pieces of the path.
 
-    stopped: the reason, if the search for the bound of the value ended before the bound was close; else empty.
+    `stopped` is the reason if the search ended before the bound of the value was close to a computed value; else it is
+    empty.
     """
 
     value: Estimate
@@ -56,15 +63,16 @@ def loss_barrier(
         x: inputs, shape (n, l).
         y: labels, shape (n,) or (n, C), see `LOSSES`.
         loss: squared (the default), absolute, logistic or cross-entropy. The first two are piecewise polynomials, and
-            their supremum is exact up to rounding. The others are bounded by halving intervals of alpha until the bound
-            is within 1e-10 of a computed value, or `most_points` are evaluated. Between confident networks an error of
-            5e-4 may remain: see the error of `value`, and `stopped`.
-        most_points: the most points at which a logistic or cross-entropy loss is evaluated: more points give a closer
-            bound; default 200000.
+            their supremum is exact up to rounding. For the other two losses it is bounded: intervals of alpha are
+            halved until the bound is within 1e-10 of a computed value, or until `most_points` points are evaluated.
+            Between networks with very confident outputs an error of 5e-4 may remain; the error of `value`, and
+            `stopped`, show this.
+        most_points: the largest number of points at which a logistic or cross-entropy loss is evaluated. More points
+            give a closer bound. Default 200000.
 
     Raises:
-        ValueError: networks of different shapes, inputs or labels that do not fit them or the loss, most_points below
-            1.
+        ValueError: the networks have different shapes; inputs or labels do not fit the networks or the loss;
+            most_points is below 1.
     Source: FedGuCci, Definition 2.1, Eq (3); fedgucci/X1.
 
     Example:
@@ -97,10 +105,11 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
         first: the network w_1, at alpha = 1.
         second: the network w_2, at alpha = 0, of the same shape.
         x: inputs, shape (n, l).
-        y: ±1 (n,) for one output, classes 0..C-1 for C outputs; a tie counts as wrong.
+        y: labels (n,): ±1 for one output, classes 0..C-1 for C outputs. A sample on which outputs are tied counts as
+            wrong.
 
     Raises:
-        ValueError: as `loss_barrier`; an accuracy at an end that may be 0, where the ratio would be 0/0.
+        ValueError: as `loss_barrier`; or the accuracy at an end may be 0, so that the ratio would be 0/0 there.
     Source: FedGuCci, Definition 2.1, Eq (4); fedgucci/F1b.
     """
     segment = Segment(first, second, x)
@@ -121,17 +130,18 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
 
 
 def _largest_drop(edges: np.ndarray, shares: np.ndarray, ends: Sequence[float]) -> tuple[float, float]:
-    """The supremum of 1 - share / line over the pieces, whose ends count as limits, and the alpha where it is taken."""
+    """The supremum of 1 - share / line over all pieces, with limits at their ends, and the alpha where it is taken."""
     sides = np.stack([edges[:-1], edges[1:]])
     with np.errstate(divide="ignore", invalid="ignore"):
         drops = 1 - shares / (ends[0] + sides * (ends[1] - ends[0]))
-    drops = np.where(np.isnan(drops), -np.inf, drops)  # no bound where an end may classify no sample correctly
+    # there is no bound if the network at an end may classify no sample correctly
+    drops = np.where(np.isnan(drops), -np.inf, drops)
     side, piece = np.unravel_index(np.argmax(drops), drops.shape)
     return float(drops[side, piece]), float(sides[side, piece])
 
 
 def _refuse_zero(name: str, accuracy: AccuracyPath, n: int) -> None:
-    """Refuse an end whose accuracy may be 0."""
+    """Refuse networks of which one may have the accuracy 0."""
     if accuracy.high[0] == 0:
         raise ValueError(
             f"{name} classifies none of the {n} samples correctly: with an accuracy of 0 at an end the barrier's ratio "
@@ -149,8 +159,8 @@ def connectivity_loss(
 ) -> Estimate:
     """The integral over alpha in [0, 1] of the mean loss at alpha w_1 + (1 - alpha) w_2, a number.
 
-    For squared and absolute it is exact up to rounding; for logistic and cross-entropy a Gauss rule with a proved error
-    bound computes it.
+    For the squared and the absolute loss it is exact up to rounding. For logistic and cross-entropy losses it is
+    computed by a Gauss rule with a proved error bound.
 
     Args:
         first: the network w_1, at alpha = 1.
@@ -180,7 +190,9 @@ def connectivity_loss(
 
 
 def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) -> Barrier:
-    """sup over alpha of the mean of |f - alpha f_1 - (1 - alpha) f_2|, for one output; FedGuCci's theorems bound it.
+    """sup over alpha of the mean of |f - alpha f_1 - (1 - alpha) f_2|, for one output.
+
+    FedGuCci's theorems bound this gap.
 
     Args:
         first: the network w_1, at alpha = 1.
@@ -188,7 +200,7 @@ def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) 
         x: inputs, shape (n, l).
 
     Raises:
-        ValueError: networks of several outputs.
+        ValueError: the networks have several outputs.
     """
     segment = Segment(first, second, x)
     if first.n_outputs > 1:
@@ -200,7 +212,7 @@ def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) 
 def largest_loss(
     first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"
 ) -> Barrier:
-    """sup over alpha of the mean loss, squared or absolute; Lemma 3.3 of FedGuCci assumes that it is below epsilon.
+    """sup over alpha of the mean loss, squared or absolute. Lemma 3.3 of FedGuCci assumes that it is below epsilon.
 
     Args:
         first: the network w_1, at alpha = 1.
@@ -210,7 +222,7 @@ def largest_loss(
         loss: squared or absolute; default squared.
 
     Raises:
-        ValueError: another loss.
+        ValueError: the loss is another one.
     """
     segment, chosen, y = _checked(first, second, x, y, loss)
     if chosen not in (SQUARED, ABSOLUTE):
@@ -222,16 +234,16 @@ def largest_loss(
 def group_barrier(
     networks: Sequence[TwoLayer], x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"
 ) -> Estimate:
-    """L(mean of the networks) - mean of their losses, a number; negative where averaging helps.
+    """L(mean of the networks) - mean of their losses, a number. It is negative if averaging helps.
 
     Args:
-        networks: two or more networks of one shape, which weigh the same.
+        networks: two or more networks of one shape, which get equal weights.
         x: inputs, shape (n, l).
         y: labels, shape (n,) or (n, C), see `LOSSES`.
         loss: "squared", "absolute", "logistic" or "cross-entropy"; default squared.
 
     Raises:
-        ValueError: fewer than two networks, different shapes, inputs or labels that do not fit.
+        ValueError: there are fewer than two networks; they have different shapes; inputs or labels do not fit.
     Source: FedGuCci, Definition 3.6; fedgucci/F14.
     """
     networks = _group(networks)
@@ -246,15 +258,15 @@ def group_barrier(
 
 
 def group_accuracy_barrier(networks: Sequence[TwoLayer], x: Float[np.ndarray, "n l"], y: np.ndarray) -> Estimate:
-    """1 - A(mean of the networks) / mean of their accuracies, a number; may be negative.
+    """1 - A(mean of the networks) / mean of their accuracies, a number. It may be negative.
 
     Args:
-        networks: two or more networks of one shape, which weigh the same.
+        networks: two or more networks of one shape, which get equal weights.
         x: inputs, shape (n, l).
-        y: ±1 for one output, classes 0..C-1 for C outputs; a tie counts as wrong.
+        y: labels: ±1 for one output, classes 0..C-1 for C outputs. A sample on which outputs are tied counts as wrong.
 
     Raises:
-        ValueError: as `group_barrier`; no network classifies a sample correctly.
+        ValueError: as `group_barrier`; or no network classifies any sample correctly.
     Source: FedGuCci, Definition 3.6; fedgucci/F14.
     """
     networks = _group(networks)
@@ -307,49 +319,54 @@ def _losses(spot: Segment, y: np.ndarray, loss: Loss) -> np.ndarray:
 
 
 def _rounding(segment: Segment, loss: Loss, path: PiecewisePolynomial) -> float:
-    """Bound on the error of the mean loss at any point of the segment; the path has the segment's pieces."""
+    """A bound on the error of the mean loss at any point of the segment.
+
+    `path` is the mean loss as a function of alpha.
+    """
     return _deviation(segment, loss, path.upper_bound()) + path.error
 
 
 def _deviation(segment: Segment, loss: Loss, largest: float = 0.0) -> float:
-    """The largest error of the mean loss when each output has its rounding error.
+    """The largest error of the mean loss that the rounding errors of the outputs can cause.
 
-    largest: a bound of the mean loss, on which the error of a polynomial loss depends.
+    `largest` is a bound of the mean loss, on which the error of a polynomial loss depends.
     """
     parts = [part for part, _ in segment.chunks(segment.x)]
     errors = np.concatenate([row_norms(part.output_error) for part in parts])
     terms = np.concatenate([row_norms(part.absolute_terms) for part in parts])
-    if loss is SQUARED:  # the second term is the rounding of the squares of the pieces
+    if loss is SQUARED:  # the term `squaring` is the rounding of the pieces' squares
         squaring = 512 * LONG_EPS * (float(np.mean(terms**2)) + abs(largest))
         return _moved_square(errors, largest) + squaring + 8 * EPS * abs(largest) + UNDERFLOW
-    if loss is ABSOLUTE:  # 1 for the output's error, 2 more where rounding has moved a root at which the sign changes
+    # once for the output's error, twice more because rounding may have moved the alpha at which a sign changes
+    if loss is ABSOLUTE:
         return 3 * float(errors.mean()) + 8 * EPS * abs(largest) + UNDERFLOW
     return (loss.lipschitz or 1.0) * float(errors.mean()) + 32 * EPS * (1 + float(terms.mean()))
 
 
 def _centroid_error(networks: Sequence[TwoLayer], x: np.ndarray, loss: Loss, largest: float) -> float:
-    """The largest change of the loss at the networks' mean by rounding that mean."""
+    """The largest change of the loss at the networks' mean that the rounding of this mean can cause."""
     errors = 2 * row_norms(_centroid_shift(networks, x))
     return _moved_square(errors, largest) if loss is SQUARED else float((loss.lipschitz or 1.0) * errors.mean())
 
 
 def _moved_square(errors: np.ndarray, largest: float) -> float:
-    """How far a mean square of at most `largest` moves when each sample moves by its error, by Cauchy-Schwarz."""
-    off = float(row_norms(errors[None])[0]) / np.sqrt(len(errors))  # the product of squares may underflow
+    """How much a mean square of at most `largest` changes if each sample changes by its error, by Cauchy-Schwarz."""
+    off = float(row_norms(errors[None])[0]) / np.sqrt(len(errors))  # not by the mean of squares, which may underflow
     return float(2 * np.sqrt(max(largest, 0) + UNDERFLOW) * off + off**2)
 
 
 def _centroid_shift(networks: Sequence[TwoLayer], x: np.ndarray) -> np.ndarray:
-    """The largest change of the outputs at the networks' mean by rounding that mean, (n, C)."""
+    """The largest change of the outputs at the networks' mean that the rounding of this mean can cause, (n, C)."""
     hidden, readout = (
         np.asarray(sum(np.abs(part) / len(networks) for part in parts))
         for parts in ([net.hidden for net in networks], [np.atleast_2d(net.readout) for net in networks])
     )
     paths = (x != 0).astype(float) @ (hidden > 0).T.astype(float) @ (readout > 0).T.astype(float)
-    least = [np.where(part > 0, part + TINY, 0.0) for part in (hidden, readout)]  # EPS times TINY is the least float64
+    # EPS times TINY is the smallest positive float64
+    least = [np.where(part > 0, part + TINY, 0.0) for part in (hidden, readout)]
     return np.asarray((len(networks) + 4) * EPS * (np.abs(x) @ least[0].T @ least[1].T + TINY * paths))
 
 
 def _barrier(supremum: Supremum, error: float, pieces: int) -> Barrier:
-    """A supremum that is at least 0."""
+    """The barrier of a supremum, but at least 0."""
     return Barrier(Estimate(max(supremum.value, 0.0), error, "exact pieces, rounding bound"), supremum.at, pieces)

@@ -1,10 +1,11 @@
 """Clients' networks after separate training from a shared start, for the study of model averaging.
 
-Two-layer ReLU networks on the unit circle, d = 2: outputs between the kinks, and exact means over the circle.
+For inputs on the unit circle, d = 2, means over the circle of the outputs of two-layer ReLU networks are computed.
 
-At x = (cos t, sin t) a network is A cos t + B sin t between two angles at which a neuron's pre-activation changes its
-sign. With the angles of several networks in one list, any polynomial of their outputs and of smooth functions is
-integrated piece by piece: without samples of x, so without a sampling error.
+At x = (cos t, sin t) the output of a network is A cos t + B sin t between two neighbouring angles at which the
+pre-activation of a neuron changes its sign. These angles of several networks together cut the circle into pieces.
+Polynomials of the outputs and of smooth functions are integrated piece by piece. No x are sampled, so there is no
+sampling error.
 """
 
 from dataclasses import dataclass
@@ -14,28 +15,30 @@ from jaxtyping import Float
 
 from ntkfl.problem import Problem, Setup, Weights
 
-NODES, SHARES = np.polynomial.legendre.leggauss(2)  # the Gauss rule on [-1, 1], scaled to each piece
-LONGEST = 2 * np.pi / 1024  # longest piece: two Gauss points then have an error of 1e-12 times the fourth derivative
+# nodes and weights of the Gauss rule of two points on [-1, 1], which is scaled to each piece
+NODES, SHARES = np.polynomial.legendre.leggauss(2)
+# largest length of a piece; the error of two Gauss points is then 1e-12 times the fourth derivative
+LONGEST = 2 * np.pi / 1024
 
 
 @dataclass(frozen=True, eq=False)
 class CircleOutputs:
-    """Outputs of networks at the Gauss points of their common pieces."""
+    """Outputs of networks at the Gauss points of the pieces into which the neurons of all of them cut the circle."""
 
-    angles: Float[np.ndarray, " q"]  # t of the points, (q,)
-    shares: Float[np.ndarray, " q"]  # shares of the circle, (q,), with sum 1
+    angles: Float[np.ndarray, " q"]  # the angles t of the points, (q,)
+    shares: Float[np.ndarray, " q"]  # the share of the circle for which each point counts, (q,), with sum 1
     outputs: Float[np.ndarray, "networks q"]  # (networks, q)
 
     def mean(self, values: Float[np.ndarray, "... q"]) -> np.ndarray:
-        """The mean over the circle of a function given at the points."""
+        """The mean over the circle of a function, from its values at the points."""
         return values @ self.shares
 
 
 def circle_outputs(models: Float[np.ndarray, "networks m 2"], signs: Float[np.ndarray, " m"]) -> CircleOutputs:
-    """f(x) = signs . relu(W x) / sqrt(m) of each model at the Gauss points of their common pieces.
+    """The outputs f(x) = signs . relu(W x) / sqrt(m) of each model at the Gauss points of the models' common pieces.
 
     Raises:
-        ValueError: models that are not (networks, m, 2), or a number of signs that is not m.
+        ValueError: the models do not have the shape (networks, m, 2), or there are not m signs.
     """
     models, signs = np.asarray(models, float), np.asarray(signs, float)
     if models.ndim != 3 or models.shape[2] != 2 or signs.shape != (models.shape[1],):
@@ -56,7 +59,7 @@ def circle_outputs(models: Float[np.ndarray, "networks m 2"], signs: Float[np.nd
     outputs = np.empty((len(models), angles.size))
     for number, rows in enumerate(models):
         terms = signs[:, None] * rows / np.sqrt(len(signs))
-        at_zero = terms[begins[number] > ends[number]].sum(axis=0)  # neurons that are active at t = 0 already
+        at_zero = terms[begins[number] > ends[number]].sum(axis=0)  # sum over the neurons that are active at t = 0
         a, b = (
             _running_sum(terms[:, axis], opens[number], closes[number], at_zero[axis], len(edges) - 1)
             for axis in (0, 1)
@@ -66,7 +69,10 @@ def circle_outputs(models: Float[np.ndarray, "networks m 2"], signs: Float[np.nd
 
 
 def _running_sum(terms: np.ndarray, opens: np.ndarray, closes: np.ndarray, first: float, pieces: int) -> np.ndarray:
-    """The sum of the active terms on each piece; term r is active from piece opens[r] on, before piece closes[r]."""
+    """The sum of the active terms on each piece.
+
+    Term r is active from piece opens[r] up to the piece before closes[r].
+    """
     changes = np.bincount(opens, terms, pieces) - np.bincount(closes, terms, pieces)
     changes[0] += first
     return np.cumsum(changes)
@@ -77,11 +83,12 @@ def trained_clients(
 ) -> Float[np.ndarray, "N m d"]:
     """The hidden weights of every client after `setup.local_steps` steps on its own samples, (N, m, d).
 
-    These are the models of Algorithm 1 in its first round before the server averages: steps `setup.eta_local` on half
-    the sum of squares, signs fixed. The pre-activations of a client move by X_c X_c^T times its coefficients.
+    These are the models of Algorithm 1 of FL-NTK in its first round, before the server averages them: steps of size
+    `setup.eta_local` on half the sum of squares, with fixed signs. Weights change by coefficients times the client's
+    inputs X_c, so pre-activations change by X_c X_c^T times the coefficients.
 
     Raises:
-        ValueError: labels or weights of the wrong shape. FloatingPointError: the step is too large.
+        ValueError: labels or weights have a wrong shape. FloatingPointError: the step is too large.
     """
     hidden, signs = weights
     y = np.asarray(problem.y if labels is None else labels, float)

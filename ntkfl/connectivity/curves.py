@@ -1,4 +1,4 @@
-"""Losses on a grid of the line through any two models: curves, and lower bounds of barriers.
+"""Losses on a grid of points of the line through any two models: curves, and lower bounds of barriers.
 
 For torch modules, `TorchNetwork` makes the models on the line: `lambda alpha: loss(between(first, second, alpha))`.
 """
@@ -14,12 +14,14 @@ from ntkfl.problem import finite_array
 
 @dataclass(frozen=True, eq=False)
 class GridBarrier:
-    """The largest excess on a grid: a lower bound on the barrier, which may be higher between the points.
+    """The largest excess on a grid.
+
+    It is a lower bound of the barrier, since the excess may be larger between the points.
 
     Args:
-        value: largest excess over the line between the ends.
+        value: the largest excess over the straight line between the values at the ends.
         at: the alpha of this excess.
-        points: number of points of the grid.
+        points: the number of points of the grid.
     """
 
     value: float
@@ -32,7 +34,7 @@ class GridBarrier:
 
 @dataclass(frozen=True, eq=False)
 class GridMean:
-    """A mean over the segment by the trapezoidal rule on a grid, without a bound on its error."""
+    """A mean over the segment by the trapezoidal rule on a grid. Its error is not bounded."""
 
     value: float
     points: int
@@ -47,7 +49,7 @@ def interpolation_curve(
     second: Float[np.ndarray, " S"],
     alphas: Float[np.ndarray, " p"],
 ) -> Float[np.ndarray, " p"]:
-    """evaluate(alpha first + (1 - alpha) second) at every alpha; alphas may lie outside of [0, 1].
+    """The values evaluate(alpha first + (1 - alpha) second) for every alpha. Alphas may lie outside of [0, 1].
 
     Args:
         evaluate: the function of one vector of weights.
@@ -56,7 +58,7 @@ def interpolation_curve(
         alphas: the values of alpha, shape (p,).
 
     Raises:
-        ValueError: points of different shapes.
+        ValueError: the two points have different shapes.
     """
     first, second, alphas = finite_array("first", first), finite_array("second", second), finite_array("alphas", alphas)
     if first.shape != second.shape:
@@ -72,7 +74,7 @@ def grid_barrier(evaluate: Callable[[float], float], points: int = 51) -> GridBa
         points: number of values of alpha, both ends included; default 51.
 
     Raises:
-        ValueError: fewer than three points, or a value that is not finite.
+        ValueError: there are fewer than three points, or a value is not finite.
 
     Example:
         >>> from ntkfl.connectivity.curves import grid_barrier
@@ -108,7 +110,7 @@ def grid_accuracy_barrier(evaluate: Callable[[float], float], points: int = 51) 
         points: number of values of alpha, both ends included; default 51.
 
     Raises:
-        ValueError: as `grid_barrier`; an accuracy of 0 at an end, where the ratio is undefined.
+        ValueError: as `grid_barrier`; or the accuracy at an end is 0, so that the ratio is not defined there.
     """
     alphas, values = _grid(evaluate, points)
     for name, accuracy in (("alpha = 0", values[0]), ("alpha = 1", values[-1])):

@@ -1,4 +1,4 @@
-"""Measures of how two sets of samples or outputs differ: maximum mean discrepancy, and linear CKA."""
+"""Measures of how much two sets of samples or outputs differ: maximum mean discrepancy, and linear CKA."""
 
 import numpy as np
 from jaxtyping import Float
@@ -13,19 +13,19 @@ def mean_discrepancy(
     power: int = 1,
     unbiased: bool = True,
 ) -> float:
-    """MMD^2 of two samples from their kernel matrices, with the kernel K^power.
+    """MMD^2, the squared maximum mean discrepancy of two samples, with the kernel K^power.
 
     Args:
-        own: K within the first sample, shape (a, a).
-        other: K within the second sample, shape (b, b).
+        own: the kernel matrix K of the first sample, shape (a, a).
+        other: the kernel matrix K of the second sample, shape (b, b).
         cross: K between the samples, shape (a, b).
-        power: the power of the kernel, taken elementwise; at least 1; default 1.
+        power: the power to which the kernel is raised entry by entry, at least 1; default 1.
         unbiased: True for the U-statistic, which leaves out the diagonals of `own` and `other` and may be negative;
             False for the V-statistic, which keeps them.
 
     Raises:
-        ValueError: matrices whose shapes do not fit, fewer than two points in a sample, a power below 1, or an
-            entry that is not finite.
+        ValueError: the shapes of the matrices do not fit; a sample has fewer than two points; the power is below 1; an
+            entry is not finite.
     Source: IMA, Theorem 2; its terms are those of the U-statistic with K^2 (averaging/I7).
     """
     own, other = finite_array("own", own), finite_array("other", other)
@@ -48,9 +48,10 @@ def linear_cka(first: Float[np.ndarray, "n p"], second: Float[np.ndarray, "n q"]
         second: outputs or features on the same samples, shape (n, q).
 
     Raises:
-        ValueError: different numbers of samples, fewer than two, outputs not finite, or all the same.
-    Source: |Y'X|_F^2 / (|X'X|_F |Y'Y|_F) with centred columns; IMA's proxy for the
-    covariance, as in arXiv:1905.00414 (Kornblith et al. 2019).
+        ValueError: the numbers of samples differ or are below two; outputs are not finite, or are the same for all
+            samples.
+    Source: |Y'X|_F^2 / (|X'X|_F |Y'Y|_F) with centred columns; IMA uses it as a proxy for the covariance. It is defined
+    as in arXiv:1905.00414 (Kornblith et al. 2019).
 
     Example:
         >>> import numpy as np

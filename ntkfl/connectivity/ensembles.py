@@ -1,6 +1,6 @@
 """Two ways of averaging models: their outputs (WENS), or their weights (FMA).
 
-Only evaluations are needed: the networks are `TwoLayer` or, of any torch module, `TorchNetwork`.
+Networks only have to be evaluated. They are `TwoLayer` or, for any torch module, `TorchNetwork`.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,15 @@ from ntkfl.estimate import Estimate
 
 
 def evaluated_group_barrier(evaluate: Callable[[AnyNetwork], float], networks: Sequence[AnyNetwork]) -> float:
-    """evaluate(mean of the networks) less the mean of evaluate(network); negative where averaging helps.
+    """evaluate(mean of the networks) less the mean of evaluate(network). It is negative if averaging helps.
 
     Args:
-        evaluate: the mean loss of a network.
-        networks: `TorchNetwork`s of one shape; for `TwoLayer` networks `group_barrier` also bounds the rounding.
+        evaluate: the function that gives the mean loss of a network.
+        networks: two or more `TorchNetwork`s of one shape. For `TwoLayer` networks there is `group_barrier`, which also
+            bounds the rounding.
 
     Raises:
-        ValueError: fewer than two networks, different shapes, or a value that is not finite.
+        ValueError: there are fewer than two networks; they have different shapes; or a value is not finite.
     Source: FedGuCci, Definition 3.6; fedgucci/F14.
     """
     centre, own = _values(evaluate, networks)
@@ -29,14 +30,14 @@ def evaluated_group_barrier(evaluate: Callable[[AnyNetwork], float], networks: S
 
 
 def evaluated_group_accuracy_barrier(evaluate: Callable[[AnyNetwork], float], networks: Sequence[AnyNetwork]) -> float:
-    """1 - evaluate(mean of the networks) / the mean of evaluate(network); may be negative.
+    """1 - evaluate(mean of the networks) / the mean of evaluate(network). It may be negative.
 
     Args:
-        evaluate: the accuracy of a network, from 0 to 1.
+        evaluate: the function that gives the accuracy of a network, from 0 to 1.
         networks: two or more of one shape.
 
     Raises:
-        ValueError: as `evaluated_group_barrier`; all networks have accuracy 0.
+        ValueError: as `evaluated_group_barrier`; or all networks have accuracy 0.
     Source: FedGuCci, Definition 3.6; fedgucci/F14.
     """
     centre, own = _values(evaluate, networks)
@@ -58,15 +59,15 @@ def _values(evaluate: Callable[[AnyNetwork], float], networks: Sequence[AnyNetwo
 def ensemble_outputs(
     networks: Sequence[Averageable], x: Any, weights: Sequence[float] | None = None
 ) -> Float[np.ndarray, "..."]:
-    """sum_k p_k f(x; w_k), the outputs of the weighted ensemble; equal weights unless they are given.
+    """The outputs sum_k p_k f(x; w_k) of the weighted ensemble.
 
     Args:
         networks: networks of one shape, each with `outputs(x)`.
         x: inputs, as the networks take them.
-        weights: p_k, one a network; default all equal.
+        weights: p_k, one for each network; default all equal.
 
     Raises:
-        ValueError: as `combination`; inputs that do not fit.
+        ValueError: as `combination`; or the inputs do not fit.
     Source: IMA, section III; averaging/I3.
     """
     chosen = shares(networks, weights)
@@ -76,7 +77,7 @@ def ensemble_outputs(
 def averaging_gap(
     networks: Sequence[Averageable], x: Any, weights: Sequence[float] | None = None
 ) -> Float[np.ndarray, "..."]:
-    """f_WENS - f_FMA: the outputs' mean less the outputs at the mean of the weights (Lemma 1 of IMA).
+    """f_WENS - f_FMA: the mean of the networks' outputs less the output of their mean (Lemma 1 of IMA).
 
     Args:
         networks: networks of one shape, each with `outputs(x)`.
@@ -84,14 +85,14 @@ def averaging_gap(
         weights: p_k, one a network, with sum 1; default equal.
 
     Raises:
-        ValueError: as `ensemble_outputs`; weights that do not sum to 1.
+        ValueError: as `ensemble_outputs`; or the weights do not sum to 1.
     """
     chosen = _checked(networks, weights)
     return ensemble_outputs(networks, x, list(chosen)) - combination(networks, list(chosen)).outputs(x)
 
 
 def locality(networks: Sequence[Averageable], weights: Sequence[float] | None = None) -> float:
-    """Delta = max_k |w_k - sum_k p_k w_k|, all parameters as one vector (IMA, Theorem 1).
+    """Delta = max_k |w_k - sum_j p_j w_j|, where w_k has all parameters of network k as one vector (IMA, Theorem 1).
 
     Args:
         networks: one or more of one shape.

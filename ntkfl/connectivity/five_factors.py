@@ -1,4 +1,4 @@
-"""The squared error of averaged models, split into the factors of IMA's Theorem 1, with the exact remainder."""
+"""The squared error of averaged models as a sum of the factors of IMA's Theorem 1 and an exact remainder."""
 
 from dataclasses import dataclass
 
@@ -10,15 +10,19 @@ from ntkfl.problem import finite_array, number_array
 
 @dataclass(frozen=True)
 class ErrorFactors:
-    """E(y - f_FMA)^2 = bias + variance + covariance + remainder, means over draws of the models and over samples.
+    """The terms of E(y - f_FMA)^2 = bias + variance + covariance + remainder.
+
+    E, Var and Cov are over draws of the models; every term is the mean over samples. f_k is the output of client k's
+    model, f_WENS = sum_k p_k f_k, and f_FMA is the output of the averaged model.
 
     Args:
-        train_bias: mean of the square of the training part of the bias.
-        heterogeneity_bias: mean of the square of the heterogeneity part of the bias.
-        cross: twice the mean of the product of the two parts; bias is the sum of these three fields.
+        train_bias: mean of the square of the bias's training part.
+        heterogeneity_bias: mean of the square of the bias's heterogeneity part.
+        cross: twice the mean of the product of the two parts; `bias` is the sum of this and the two fields before.
         variance: sum_k p_k^2 Var f_k.
         covariance: sum over k != k' of p_k p_k' Cov(f_k, f_k').
-        remainder: E[2 (f_WENS - y)(f_FMA - f_WENS) + (f_FMA - f_WENS)^2], of either sign; of order E[locality^2].
+        remainder: E[2 (f_WENS - y)(f_FMA - f_WENS) + (f_FMA - f_WENS)^2], which may have either sign and is of order
+            E[locality^2].
         ensemble_error: E(y - f_WENS)^2, computed directly.
         averaged_error: E(y - f_FMA)^2, computed directly.
     """
@@ -34,7 +38,7 @@ class ErrorFactors:
 
     @property
     def bias(self) -> float:
-        """Mean over samples of (y - E f_WENS)^2."""
+        """The mean over samples of (y - E f_WENS)^2."""
         return self.train_bias + self.heterogeneity_bias + self.cross
 
 
@@ -45,21 +49,22 @@ def error_factors(
     owner: Float[np.ndarray, " n"],
     weights: Float[np.ndarray, " K"],
 ) -> ErrorFactors:
-    """The factors from M joint draws of K clients' models, moments with 1/M, so that the identity is exact.
+    """The factors, estimated from M joint draws of the models of K clients.
+
+    Moments are means over the draws with the factor 1/M, so that the identity holds exactly.
 
     Args:
-        outputs: f_k of every draw on every sample.
-        averaged: f_FMA, the outputs at the draw's mean weights.
+        outputs: the outputs f_k of every draw on every sample.
+        averaged: f_FMA, the outputs of the averaged model of every draw.
         y: the labels.
-        owner: the client whose training set has the sample, or -1. A client's TrainBias is over its own samples, its
-            HeterBias over all other samples.
+        owner: the client whose training set has the sample, or -1. The training part of a client's bias is over its own
+            samples, and the heterogeneity part over all other samples.
         weights: p_k.
 
     Raises:
-        ValueError: shapes that do not fit, weights that do not sum to 1, an entry that is not finite, or an owner
-            that is no client.
-    Source: IMA, Theorem 1 (13)-(14) and Eq (11); averaging/I4, I5. The draws must be those of the joint law of the
-    round: under a product law every covariance is zero (I6).
+        ValueError: shapes do not fit; the weights do not sum to 1; an entry is not finite; or an owner is no client.
+    Source: IMA, Theorem 1 (13)-(14) and Eq (11); averaging/I4, I5. Each draw must be of all clients together, by the
+    joint law of a round, since every covariance is zero if the clients' models are drawn independently (averaging/I6).
     """
     outputs, averaged, y, owner, weights = _checked(outputs, averaged, y, owner, weights)
     mean = outputs.mean(axis=0)  # (K, n)

@@ -1,4 +1,4 @@
-"""FedGuCci at infinite width, with squared loss and the current global model as anchor, is FedAvg with other steps."""
+"""FedGuCci at infinite width is FedAvg with other steps, for squared loss and the current global model as anchor."""
 
 from dataclasses import replace
 
@@ -8,18 +8,18 @@ from ntkfl.problem import Setup
 
 
 def equivalent_setup(setup: Setup, beta: float) -> Setup:
-    """The steps at which FedAvg has the global models that FedGuCci(beta) has at the steps of `setup`.
+    """The steps with which FedAvg has the same global models as FedGuCci(beta) has with the steps of `setup`.
 
     The local step is multiplied by 1 + beta/3, the server's by 1 + beta/(6 + 2 beta). This is exact for a model that is
-    linear in its weights, hence at infinite width: `kernel_regime(problem, equivalent_setup(setup, beta))`. The local
-    models differ: see `overshoot`.
+    linear in its weights, hence at infinite width. So FedGuCci's global models at infinite width are those of
+    `kernel_regime(problem, equivalent_setup(setup, beta))`. The local models differ, see `overshoot`.
 
     Args:
         setup: the steps of FedGuCci.
         beta: weight of the connectivity loss, at least 0.
 
     Raises:
-        ValueError: beta negative or not finite.
+        ValueError: beta is negative or not finite.
     Source: fedgucci/X4; FedGuCci, Eq (12) with one anchor.
     """
     c = overshoot(beta)
@@ -27,13 +27,13 @@ def equivalent_setup(setup: Setup, beta: float) -> Setup:
 
 
 def overshoot(beta: float) -> float:
-    """c = beta / (6 + 2 beta): a client that has converged has the residual -c times that of the global model.
+    """The number c = beta / (6 + 2 beta): the residual of a converged client is -c times that of the global model.
 
     Args:
         beta: weight of the connectivity loss, at least 0.
 
     Raises:
-        ValueError: beta negative or not finite.
+        ValueError: beta is negative or not finite.
     Source: fedgucci/X4.
     """
     if not (np.isfinite(beta) and beta >= 0):

@@ -1,8 +1,9 @@
-"""FedGuCci and FedAvg on a model that is linear in its weights, f(x) = phi(x) . w, in any arithmetic.
+"""FedGuCci and FedAvg on a model that is linear in its weights, f(x) = phi(x) . w, in floats or exact rationals.
 
-The gradient of the connectivity loss is the integral over alpha of alpha grad L(alpha w + (1 - alpha) w_a). Its
-integrand is a polynomial in alpha of degree 2 (squared loss) or 4, which Boole's rule integrates exactly. So the run is
-exact in rational arithmetic, and it does not use the theorem that it is compared with.
+The gradient of the connectivity loss to the anchor w_a is the integral over alpha of alpha grad L(alpha w + (1 - alpha)
+w_a). The integrand is a polynomial in alpha, of degree 2 for the squared loss and 4 for the fourth power, which Boole's
+rule integrates exactly. So in rational arithmetic the run is exact. It does not use the theorem with which it is
+compared.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,14 +16,15 @@ from jaxtyping import Float
 
 from ntkfl.problem import checked_owner, finite_array
 
-BOOLE = {1: 8, 2: 6, 3: 24, 4: 7}  # 4 alpha -> 90 times alpha times Boole's weight; at alpha = 0 the product is 0
+# maps 4 alpha to 90 alpha times the weight of Boole's rule at alpha; at alpha = 0 the product is 0
+BOOLE = {1: 8, 2: 6, 3: 24, 4: 7}
 
 Arithmetic = Callable[[Any], np.ndarray]
 Gradient = Callable[[np.ndarray], np.ndarray]
 
 
 def double(values: Any) -> np.ndarray:
-    """Values as float64, in their shape.
+    """The values as an array of float64, in their shape.
 
     Args:
         values: numbers or arrays of them.
@@ -31,7 +33,7 @@ def double(values: Any) -> np.ndarray:
 
 
 def extended(values: Any) -> np.ndarray:
-    """Values as extended precision, in their shape.
+    """The values as an array of extended precision, in their shape.
 
     Args:
         values: numbers or arrays of them.
@@ -40,7 +42,9 @@ def extended(values: Any) -> np.ndarray:
 
 
 def rational(values: Any) -> np.ndarray:
-    """Values as exact rationals (or balls, where they are balls already), in an array of objects.
+    """The values as exact rationals, in their shape, in an array of objects.
+
+    Values that are already intervals with error bounds (flint's `arb`) are not changed.
 
     Args:
         values: numbers or arrays of them.
@@ -54,27 +58,29 @@ def rational(values: Any) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class LinearRounds:
-    """Data, start and steps of a federated run of a linear model.
+    """The data, the start and the steps of a federated run of a linear model.
 
     Client c's loss is scale_c / degree times the sum over its samples of (f - y)^degree.
 
     Args:
         features: phi, (n, p).
-        labels: (n,).
-        owner: (n,), the client of each sample, 0..N-1; every client has samples.
-        scale: (N,), the factor of each client's loss: 1 for Algorithm 1 of FL-NTK, 2 / n_c for a mean of squares.
-        weights: (N,), positive, the clients' weights in the server's mean; renormalised over a round's participants.
+        labels: the labels y, (n,).
+        owner: the client of each sample, 0..N-1, (n,); every client has samples.
+        scale: the factor of each client's loss, (N,). It is 1 for Algorithm 1 of FL-NTK, and 2 / n_c for a mean of
+            squares.
+        weights: the clients' positive weights in the server's mean, (N,). In each round they are divided by the sum
+            over the participants.
         start: w_0, (p,).
         participants: the clients of each round.
-        eta_local: step of the clients.
-        eta_global: step of the server.
-        local_steps: gradient steps a round.
+        eta_local: step size of the clients.
+        eta_global: step size of the server.
+        local_steps: number of gradient steps of a client in a round.
         decay: coefficient of weight decay.
-        degree: 2, the squared loss, or 4.
+        degree: the power of the residuals in the loss: 2, the squared loss, or 4.
 
     Raises:
-        ValueError: shapes that do not fit, an entry that is not finite, a client without samples, a weight that is not
-            positive, a round without participants or with an unknown client, another degree.
+        ValueError: shapes do not fit; an entry is not finite; a client has no samples; a weight is not positive; a
+            round has no participants or an unknown client; the degree is another one.
     """
 
     features: Float[np.ndarray, "n p"]
@@ -130,8 +136,8 @@ class LinearRounds:
         """The weighted mean of the participants' models, (p,).
 
         Args:
-            clients: the participants; their `weights` are renormalised.
-            models: the model of each, (p,).
+            clients: the participants; their `weights` are divided by the sum.
+            models: the participants' models, (p,) each.
             arithmetic: the arithmetic of the weights.
         """
         weights = [arithmetic(self.weights[c])[()] for c in clients]
@@ -142,18 +148,18 @@ class LinearRounds:
 def fedgucci(run: LinearRounds, beta: float, anchors: int = 1, arithmetic: Arithmetic = double) -> np.ndarray:
     """The global weights of every round of FedGuCci, (T+1, p).
 
-    Clients descend L_c + beta times the mean of the connectivity losses to the last `anchors` global models (fewer in
-    the first rounds). The last of these is the model from which the clients start. Source: FedGuCci, Eqs (7), (11),
-    (12), Algorithm 1; fedgucci/X4.
+    Clients descend along L_c + beta times the mean of the connectivity losses to the last `anchors` global models
+    (fewer in the first rounds). The newest of them is the model from which the clients start. Source: FedGuCci, Eqs
+    (7), (11), (12), Algorithm 1; fedgucci/X4.
 
     Args:
-        run: data, start, steps and participants.
+        run: the data, the start, the steps and the participants.
         beta: the weight of the connectivity losses.
         anchors: number of anchors; default 1.
         arithmetic: `double`, `extended` or `rational`; default `double`.
 
     Raises:
-        ValueError: no anchor.
+        ValueError: `anchors` is below 1.
     """
     if anchors < 1:
         raise ValueError(f"anchors is {anchors}; FedGuCci needs at least 1, the current global model")
@@ -175,15 +181,15 @@ def fedavg(
     anchors: int = 1,
     arithmetic: Arithmetic = double,
 ) -> np.ndarray:
-    """The global weights of every round of FedAvg with the given steps in place of the run's, (T+1, p).
+    """The global weights of every round of FedAvg with these steps in place of those of the run, (T+1, p).
 
     Args:
-        run: data, start and participants.
-        eta_local: step of the clients.
-        eta_global: step of the server.
+        run: the data, the start and the participants.
+        eta_local: step size of the clients.
+        eta_global: step size of the server.
         pull: clients start at s = (1 - pull) w_t + pull times the mean of the last `anchors` global models, and the
-            server adds the mean of their displacements from s to w_t; default 0, plain FedAvg.
-        anchors: the number of global models in this mean; default 1.
+            server adds to w_t the mean of the clients' displacements from s. Default 0, plain FedAvg.
+        anchors: the number of global models whose mean is taken for `pull`; default 1.
         arithmetic: `double`, `extended` or `rational`; default `double`.
     """
     local, server, lean = (arithmetic(value)[()] for value in (eta_local, eta_global, pull))

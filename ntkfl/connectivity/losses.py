@@ -1,4 +1,7 @@
-"""The losses whose barriers are computed, each with its true Lipschitz constant (FedGuCci, Assumption 3.2)."""
+"""The losses whose barriers are computed, each with its true Lipschitz constant in the outputs.
+
+FedGuCci assumes that the loss is Lipschitz (Assumption 3.2).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +10,7 @@ import numpy as np
 
 from ntkfl.problem import finite_array
 
-MOST_SQUARED = 145.0  # the squares of 10^145, summed, are far from overflow
+MOST_SQUARED = 145.0  # sums of squares of numbers up to 10^145 are far from overflow
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,7 @@ class Loss:
 
     Args:
         value: (outputs (..., n) or (..., n, C), labels) -> the losses of the samples, (..., n).
-        lipschitz: the Lipschitz constant in the l2 norm of the outputs; None: the loss is not Lipschitz.
+        lipschitz: the Lipschitz constant with respect to the l2 norm of the outputs; None: the loss is not Lipschitz.
     """
 
     name: str
@@ -51,7 +54,7 @@ def named_loss(name: str) -> Loss:
         name: "squared", "absolute", "logistic" or "cross-entropy".
 
     Raises:
-        ValueError: an unknown name of a loss.
+        ValueError: the name is unknown.
     """
     if name not in LOSSES:
         raise ValueError(f"there is no loss {name!r}; it is one of {', '.join(LOSSES)}")
@@ -59,10 +62,10 @@ def named_loss(name: str) -> Loss:
 
 
 def check_squares(exponent: float, y: np.ndarray) -> None:
-    """Refuse outputs of up to 10^exponent, or labels, whose squares overflow.
+    """Refuse outputs of up to 10^exponent, or labels, if their squares could overflow.
 
     Args:
-        exponent: decimal exponent of the largest output.
+        exponent: the decimal exponent of a bound of the outputs.
         y: labels.
 
     Raises:
@@ -76,17 +79,17 @@ def check_squares(exponent: float, y: np.ndarray) -> None:
 
 
 def checked_labels(loss: Loss | None, y: np.ndarray, n: int, n_outputs: int) -> np.ndarray:
-    """The labels in the form for the loss (None: for the accuracy), (n,), or (n, C) for squares of several outputs.
+    """The labels in the form that the loss needs, (n,), or (n, C) for the squared loss of several outputs.
 
     Args:
-        loss: None for the accuracy.
-        y: (n,), or (n, C) for the squared loss of C outputs.
-        n: samples.
+        loss: the loss; None: the labels are for the accuracy.
+        y: the labels, (n,), or (n, C) for the squared loss of C outputs.
+        n: number of samples.
         n_outputs: number of outputs of the network.
 
     Raises:
-        ValueError: another number of labels than samples, labels that do not fit the loss, or a loss of one output
-            for a network with several.
+        ValueError: the number of labels is not that of the samples; labels do not fit the loss; or the loss is for one
+            output and the network has several.
     """
     y = finite_array("y", y)
     classes = loss is CROSS_ENTROPY or (loss is None and n_outputs > 1)

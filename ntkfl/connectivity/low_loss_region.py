@@ -1,4 +1,8 @@
-"""The size d_eps of a low-loss region: the S-th root of its volume in a bounded cube, S the number of parameters."""
+"""The size d_eps of a low-loss region: the S-th root of its volume in a bounded cube, for S parameters.
+
+For many parameters the volume is found by multilevel splitting. Points, here called particles, are drawn in the cube.
+On each level those with the smallest losses are kept, copied and moved at random among points of at most their loss.
+"""
 
 from collections.abc import Callable
 
@@ -11,9 +15,9 @@ from ntkfl.problem import finite_array
 
 Losses = Callable[[np.ndarray], np.ndarray]  # points (N, S) -> their losses, (N,)
 
-QUANTILE = 0.2  # share of the particles that a level of the splitting keeps
+QUANTILE = 0.2  # the share of the particles that are kept on each level
 MOST_LEVELS = 400
-# moves of each parameter of a particle on each level: with 1.5 moves the volume came out 70% too large (S = 20)
+# moves of a particle on each level, for each parameter; with 1.5 in place of 5 the volume was 70% too large (S = 20)
 MOVES_A_PARAMETER = 5
 LEAST_MOVES = 30
 
@@ -27,20 +31,22 @@ def region_size(
     points: int = 20_000,
     level: float = 0.95,
 ) -> Estimate:
-    """d_eps = |{w in the cube: L(w) < eps}|^(1/S) from uniform points, a number: for few parameters (S <= 8, say).
+    """d_eps = |{w in the cube: L(w) < eps}|^(1/S) a number, from uniform points.
+
+    This is for few parameters, about S <= 8.
 
     Args:
         losses: L at points (N, S).
         below: eps.
         centre: the centre of the cube, shape (S,).
         side: the side of the cube.
-        rng: draws the points.
+        rng: the generator that draws the points.
         points: number of uniform points; default 20000.
-        level: level of the exact binomial interval; default 0.95.
+        level: confidence level of the exact binomial interval; default 0.95.
 
     Raises:
-        ValueError: an unbounded cube (the region is then infinite, and the message says why), no points, or a loss
-            that is NaN.
+        ValueError: the cube is unbounded (then the region is infinite, and the message says why); there are no points;
+            a loss is NaN.
     Source: FedGuCci, Lemma 3.3; fedgucci/F3.
     """
     centre = _checked_cube(centre, side)
@@ -55,12 +61,12 @@ def region_size(
 
 
 def binomial_share(hits: int, points: int, level: float = 0.95) -> Estimate:
-    """A probability, a number, from independent trials, by the exact binomial interval of Clopper and Pearson.
+    """A probability, a number, estimated from independent trials by the exact binomial interval of Clopper and Pearson.
 
     Args:
         hits: number of successful trials.
-        points: trials.
-        level: level of the two-sided interval; default 0.95.
+        points: number of trials.
+        level: confidence level of the two-sided interval; default 0.95.
     """
     tail = (1 - level) / 2
     low = float(betaincinv(hits, points - hits + 1, tail)) if hits else 0.0
@@ -78,25 +84,27 @@ def split_region_size(
     runs: int = 5,
     level: float = 0.95,
 ) -> Estimate:
-    """d_eps for many parameters, a number, by multilevel splitting; the error is Student's, from repeated runs.
+    """d_eps for many parameters, a number, by multilevel splitting.
 
-    The volume is a product of shares of about QUANTILE: the particles of each level start from the particles below the
-    last level's quantile, and make random moves in the cube that stay below this quantile. An error of 1 in the
-    logarithm of the volume is an error of 1/S in the logarithm of d_eps. A bias that falls with the number of particles
-    is not in the error: on a ball, S = 20, it is 1.4% of d_eps with 150 particles, below 1% with 500.
+    The volume is a product of shares of about QUANTILE. The particles of each level start from those particles whose
+    losses were below the last level's quantile, and make random moves in the cube that stay below this quantile. An
+    error of 1 in the logarithm of the volume is an error of only 1/S in the logarithm of d_eps. The error comes from
+    repeated runs, as Student's interval. It does not contain a bias, which falls with the number of particles: on a
+    ball with S = 20 the bias is 1.4% of d_eps with 150 particles, and below 1% with 500.
 
     Args:
         losses: L at points (N, S).
         below: eps.
         centre: the centre of the cube, shape (S,).
         side: the side of the cube.
-        rng: draws points and moves.
-        particles: number of particles of a level; default 500.
+        rng: the generator that draws points and moves.
+        particles: number of particles on each level; default 500.
         runs: number of independent runs; default 5.
-        level: level of Student's interval; default 0.95.
+        level: confidence level of Student's interval; default 0.95.
 
     Raises:
-        ValueError: an unbounded cube; fewer than 2 runs or 10 particles; a region that is not reached; a NaN.
+        ValueError: the cube is unbounded; there are fewer than 2 runs or 10 particles; the region is not reached; a
+            loss is NaN.
     Source: fedgucci/F3, "Estimating d_eps" (b).
     """
     centre = _checked_cube(centre, side)
@@ -113,15 +121,15 @@ def split_region_size(
 def log_share(
     losses: Losses, below: float, centre: Float[np.ndarray, " S"], side: float, rng: np.random.Generator, particles: int
 ) -> float:
-    """One run of the splitting: log of the share of the cube on which L < eps.
+    """One run of the splitting: the logarithm of the share of the cube on which L < eps.
 
     Args:
         losses: L at points (N, S).
         below: eps.
         centre: the centre of the cube, shape (S,).
         side: the side of the cube.
-        rng: draws points and moves.
-        particles: number of particles of a level.
+        rng: the generator that draws points and moves.
+        particles: number of particles on each level.
 
     Raises:
         ValueError: as `split_region_size`.
@@ -155,10 +163,11 @@ def log_share(
 def _moved(
     losses: Losses, level: float, at: np.ndarray, heights: np.ndarray, least: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Metropolis moves of random scale and of spread `least` or more, which keep the uniform law on {L < level}.
+    """The particles after Metropolis moves, which leave the uniform law on {L < level} invariant.
 
-    Particles from one parent stay close for a number of moves that grows like the number of parameters; with fewer
-    moves the few particles of least loss represent too much of the volume.
+    Moves have random scales, and in each coordinate the particles' spread or `least`. Copies of one particle stay close
+    for a number of moves that grows like the number of parameters. With fewer moves the few particles of smallest loss
+    represent too much of the volume.
     """
     count, size = at.shape
     spread = np.maximum(at.std(axis=0), least)
@@ -172,7 +181,7 @@ def _moved(
 
 
 def _heights(losses: Losses, points: np.ndarray) -> np.ndarray:
-    """The losses at the points; a loss may be +inf."""
+    """The losses at the points. A loss may be +inf, but not NaN."""
     heights = np.asarray(losses(points), float)
     if np.isnan(heights).any():
         raise ValueError(f"the loss is NaN at {int(np.isnan(heights).sum())} of {heights.size} points")

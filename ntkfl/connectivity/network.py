@@ -1,4 +1,4 @@
-"""Two-layer ReLU networks f(x) = readout . relu(hidden x), with biases or without, as points that can be averaged."""
+"""Two-layer ReLU networks f(x) = readout . relu(hidden x), with or without biases, as points that can be averaged."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from ntkfl.problem import finite_array
 
 
 class Shaped(Protocol):
-    """A network with weights."""
+    """A network with weights of known shapes."""
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each of its weights, by name."""
+        """The shape of each weight of the network, by name."""
 
 
 class Averageable(Shaped, Protocol):
-    """A network that can be evaluated and averaged in weight space: `TwoLayer`, `TorchNetwork`."""
+    """A network that can be evaluated, and averaged in weight space.
+
+    `TwoLayer` and `TorchNetwork` are such networks.
+    """
 
     def vector(self) -> Float[np.ndarray, " S"]:
-        """All weights."""
+        """All weights as one vector, (S,)."""
 
     def at(self, vector: Float[np.ndarray, " S"]) -> Self:
-        """The network of this shape with these weights.
+        """The network of the same shape with these weights.
 
         Args:
             vector: the weights, shape (S,).
@@ -53,7 +56,7 @@ class TwoLayer:
         readout: v, (h,) for one output, (C, h) for C outputs.
 
     Raises:
-        ValueError: shapes that do not fit, or a weight that is not finite.
+        ValueError: the shapes do not fit, or a weight is not finite.
     """
 
     hidden: Float[np.ndarray, "h l"]
@@ -83,7 +86,7 @@ class TwoLayer:
 
     @property
     def n_outputs(self) -> int:
-        """C; 1 for a scalar network."""
+        """The number of outputs C; 1 for a scalar network."""
         return 1 if self.readout.ndim == 1 else len(self.readout)
 
     def outputs(self, x: Float[np.ndarray, "n l"]) -> Float[np.ndarray, ...]:
@@ -95,17 +98,17 @@ class TwoLayer:
         return np.maximum(checked_inputs(self, x) @ self.hidden.T, 0) @ self.readout.T
 
     def vector(self) -> Float[np.ndarray, " S"]:
-        """All parameters, the hidden ones first."""
+        """All parameters as one vector, (S,), those of the hidden layer first."""
         return np.concatenate([self.hidden.ravel(), self.readout.ravel()])
 
     def at(self, vector: Float[np.ndarray, " S"]) -> TwoLayer:
-        """The network of this shape with these parameters.
+        """The network of the same shape with these parameters.
 
         Args:
             vector: the weights, shape (S,).
 
         Raises:
-            ValueError: a vector of another shape.
+            ValueError: the vector has another shape.
         """
         vector = finite_array("vector", vector)
         if vector.shape != (self.size,):
@@ -115,7 +118,7 @@ class TwoLayer:
 
 
 def combination(networks: Sequence[AnyNetwork], weights: Sequence[float] | None = None) -> AnyNetwork:
-    """sum_k p_k w_k of networks of one shape; equal weights unless they are given.
+    """The network with the weights sum_k p_k w_k, for networks of one shape.
 
     Args:
         networks: one or more of one shape.
@@ -135,15 +138,15 @@ def combination(networks: Sequence[AnyNetwork], weights: Sequence[float] | None 
 
 
 def shares(networks: Sequence[Averageable], weights: Sequence[float] | None) -> Float[np.ndarray, " K"]:
-    """The weights p_k of networks that are averaged, equal ones unless they are given.
+    """The weights p_k with which networks are averaged. They are equal unless they are given.
 
     Args:
         networks: one or more of one shape.
         weights: p_k, one a network, with sum 1; default equal.
 
     Raises:
-        ValueError: no network, networks of different shapes, another number of weights than of networks, or a
-            weight that is not finite.
+        ValueError: there is no network; networks have different shapes; the number of weights is not that of the
+            networks; a weight is not finite.
     """
     check_shapes(networks)
     chosen = np.full(len(networks), 1 / len(networks)) if weights is None else finite_array("weights", weights)
@@ -158,7 +161,7 @@ def between(first: AnyNetwork, second: AnyNetwork, alpha: float) -> AnyNetwork:
     Args:
         first: the network w_1, at alpha = 1.
         second: the network w_2, at alpha = 0, of the same shape.
-        alpha: the place on the segment; 1 is `first`, 0 is `second`.
+        alpha: the place on the segment: `first` is at 1, `second` at 0.
     """
     return combination((first, second), (alpha, 1 - alpha))
 
@@ -171,7 +174,7 @@ def check_shapes(networks: Sequence[Shaped], names: Sequence[str] | None = None)
         names: the networks' names in messages, such as their files; None: network 0, network 1, ...
 
     Raises:
-        ValueError: no network, or networks of different shapes.
+        ValueError: there is no network, or networks have different shapes.
     """
     if not networks:
         raise ValueError("there is no network; at least one is needed")
@@ -195,7 +198,7 @@ def checked_inputs(network: Shaped, x: Float[np.ndarray, "n l"]) -> Float[np.nda
         x: inputs, shape (n, l).
 
     Raises:
-        ValueError: no rows, another number of features than the network's, or an entry that is not finite.
+        ValueError: there are no rows; the number of features is not that of the network; or an entry is not finite.
     """
     x = finite_array("x", x)
     features = network.shapes["hidden"][1]
@@ -206,16 +209,16 @@ def checked_inputs(network: Shaped, x: Float[np.ndarray, "n l"]) -> Float[np.nda
 
 @dataclass(frozen=True, eq=False)
 class AffineTwoLayer:
-    """f(x) = readout . relu(hidden x + bias) + output_bias.
+    """A two-layer network with biases: f(x) = readout . relu(hidden x + bias) + output_bias.
 
     Args:
-        hidden: (h, l).
-        readout: (h,) or (C, h), as in `TwoLayer`.
-        bias: (h,).
-        output_bias: one number, or (C,). None: the network has none.
+        hidden: the hidden weights, (h, l).
+        readout: the readout, (h,) or (C, h), as in `TwoLayer`.
+        bias: the biases of the hidden units, (h,).
+        output_bias: the bias of the output, one number or (C,). None: the output has no bias.
 
     Raises:
-        ValueError: biases that do not fit, or that are not finite; weights that `TwoLayer` refuses.
+        ValueError: biases do not fit, or are not finite; `TwoLayer` refuses the weights.
     """
 
     hidden: Float[np.ndarray, "h l"]
@@ -245,19 +248,20 @@ class AffineTwoLayer:
 
     @property
     def shifts(self) -> bool:
-        """Whether the output has a bias that is not 0."""
+        """Whether the output bias is different from 0."""
         return self.output_bias is not None and bool(self.output_bias.any())
 
     def with_feature(self) -> TwoLayer:
-        """The function less the output's bias, as a network without biases on the inputs of `with_constant`."""
+        """The function without the output bias, as a network without biases on the inputs of `with_constant`."""
         bias = np.zeros(len(self.hidden)) if self.bias is None else self.bias
         return TwoLayer(np.column_stack([self.hidden, bias]), self.readout)
 
     def with_unit(self) -> TwoLayer:
-        """This function as a network without biases on inputs of `with_constant`; a further unit adds the output bias.
+        """The whole function as a network without biases on the inputs that `with_constant` returns.
 
-        The further unit is 1 on every input. It has the same incoming weights in all networks, so that the outputs on a
-        segment between two networks are the outputs of the networks with biases.
+        A further unit adds the output bias; its value is 1 on every input. It has the same incoming weights in all
+        networks, so that on a segment between two such networks the outputs are those on the segment of the networks
+        with biases.
         """
         inner = self.with_feature()
         shift = np.zeros(inner.n_outputs) if self.output_bias is None else self.output_bias
@@ -268,18 +272,18 @@ class AffineTwoLayer:
 
 
 def without_biases(networks: Sequence[AffineTwoLayer]) -> tuple[list[TwoLayer], bool, bool]:
-    """The same functions as networks without biases, on inputs that may need the constant feature.
+    """The same functions as networks without biases. Their inputs may need a further feature that is constantly 1.
 
-    All networks are changed in the same way, so that every point of their segments, planes and means is the same
-    function as with biases.
+    All networks are changed in the same way. So every point of their segments, planes and means has the same function
+    as the corresponding point for the networks with biases.
 
     Args:
         networks: one or more of one shape.
 
-    Returns: the networks; whether their inputs need the constant feature; whether units were added.
+    Returns: the networks; whether their inputs need the constant feature of `with_constant`; whether units were added.
 
     Raises:
-        ValueError: networks of different shapes.
+        ValueError: networks have different shapes.
     """
     check_shapes(networks)
     if not any(network.bias is not None or network.shifts for network in networks):

@@ -1,9 +1,12 @@
-"""Two-layer networks in files of numpy (.npz), of safetensors and of torch (.pt, .pth); nothing is unpickled.
+"""Two-layer networks in files of numpy (.npz), of safetensors and of torch (.pt, .pth). No pickle is ever executed.
 
-The arrays are hidden (h, l), readout (h,) or (C, h) and, where there are biases, bias (h,) and output_bias (C,). Or the
-arrays are two linear layers under other names: the result of torch's module.state_dict() or
-dict(module.named_parameters()), also within a dict under any key, or one dict for each layer; W1, b1, W2, b2; a list of
-arrays in order, such as Flower's np.savez(f, *arrays).
+The arrays of a file are hidden (h, l), readout (h,) or (C, h) and, if there are biases, bias (h,) and output_bias (C,).
+A file may also have two linear layers under other names:
+
+- the result of torch's module.state_dict() or dict(module.named_parameters()), also as an entry of a dict under any
+  key, or one dict for each layer;
+- arrays W1, b1, W2, b2;
+- a list of arrays in order, as Flower's np.savez(f, *arrays) writes it.
 """
 
 from collections.abc import Mapping
@@ -36,7 +39,7 @@ def load_network(path: Path) -> TwoLayer:
         path: the file.
 
     Raises:
-        FileNotFoundError, ValueError: as `load_affine_network`; biases.
+        FileNotFoundError, ValueError: as `load_affine_network`; or the network has biases.
     """
     network = load_affine_network(path)
     if network.bias is not None or network.shifts:
@@ -54,20 +57,20 @@ def load_affine_network(path: Path) -> AffineTwoLayer:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: the file cannot be read, or has pickled objects, arrays that are not two linear layers, or numbers
-            that are not finite.
+        ValueError: the file cannot be read; or it has pickled objects, arrays that are not two linear layers, or
+            numbers that are not finite.
     """
     arrays, ordered = arrays_of(path)
     return from_arrays(arrays, str(path), ordered)
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> AffineTwoLayer:
-    """The network of these arrays, named as in this module's files.
+    """The network of these arrays, which have names as in the files that this module reads.
 
     Args:
         arrays: the arrays by name.
-        where: the name of the arrays' source, for messages.
-        ordered: whether the arrays have the layers' order.
+        where: where the arrays come from, for messages.
+        ordered: whether the arrays are in the order of the layers.
 
     Raises:
         ValueError: as `load_affine_network`.

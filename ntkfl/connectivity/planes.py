@@ -1,4 +1,4 @@
-"""The plane through three points of weight space, and losses on a grid of it."""
+"""The plane through three points of weight space, and losses on a grid of points of the plane."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 from ntkfl.memory import require
 from ntkfl.problem import finite_array
 
-BLOCK = 2**16  # units times samples in one block
+BLOCK = 2**16  # number of pairs of unit and sample in one block
 
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """The points origin + s first + t second of weight space; the directions are orthonormal.
+    """The plane of the points origin + s first + t second of weight space. The two directions are orthonormal.
 
     Args:
         origin: the first of the three points, shape (S,).
@@ -40,7 +40,7 @@ class Plane:
         return self.origin + s * self.first + t * self.second
 
     def coordinates(self, vector: Float[np.ndarray, " S"]) -> Float[np.ndarray, " 2"]:
-        """The coordinates of the nearest point of the plane.
+        """The coordinates of the point of the plane that is nearest to these weights.
 
         Args:
             vector: the weights, shape (S,).
@@ -52,7 +52,7 @@ class Plane:
         """Equally spaced values of s and of t that cover the corners and a margin of their extent on each side.
 
         Args:
-            points: number of values of each coordinate.
+            points: the number of values of each coordinate.
             margin: share of the corners' extent that is added on each side, default .25.
 
         Returns: the values of s, shape (p,), and the values of t, shape (p,).
@@ -64,13 +64,14 @@ class Plane:
 
 
 def plane_through(vectors: Sequence[Float[np.ndarray, " S"]]) -> Plane:
-    """The plane through three points: the first is the origin, the second lies on the first axis.
+    """The plane through three points. The first point is the origin, and the second lies on the first axis.
 
     Args:
         vectors: three points, shape (S,) each.
 
     Raises:
-        ValueError: not three points, different lengths, an entry that is not finite, or three points on one line.
+        ValueError: there are not three points; their lengths differ; an entry is not finite; or the points lie on one
+            line.
     """
     if len(vectors) != 3:
         raise ValueError(f"a plane goes through 3 points, got {len(vectors)}")
@@ -82,7 +83,8 @@ def plane_through(vectors: Sequence[Float[np.ndarray, " S"]]) -> Plane:
     width, length = np.linalg.norm(across), np.linalg.norm(up)
     first = across / width if width > 0 else across
     rest = up - (up @ first) * first
-    rest = rest - (rest @ first) * first  # done twice, since rounding leaves a part along the first axis
+    # subtracted twice, since after the first time rounding leaves a part along the first axis
+    rest = rest - (rest @ first) * first
     height = np.linalg.norm(rest)
     if not width > 0 or not height > 1e-12 * length:
         raise ValueError(f"the points lie on one line (height {height:.3g} over it); a plane needs three that do not")
@@ -97,9 +99,9 @@ def plane_losses(
     t: Float[np.ndarray, " q"],
     loss: str = "squared",
 ) -> Float[np.ndarray, "p q"]:
-    """Mean loss at every (s_i, t_j) of the plane through three networks.
+    """The mean loss at every point (s_i, t_j) of the plane through three networks, (p, q).
 
-    U x is affine in the coordinates, so three matrix products suffice for all points.
+    The pre-activations U x are affine in the coordinates, so three matrix products are enough for all points.
 
     Args:
         networks: three networks of one shape.
@@ -110,7 +112,7 @@ def plane_losses(
         loss: "squared", "absolute", "logistic" or "cross-entropy"; default squared.
 
     Raises:
-        ValueError: as `plane_through`; networks, inputs or labels that do not fit each other, the loss or the memory.
+        ValueError: as `plane_through`; or networks, inputs or labels do not fit each other, the loss or the memory.
     """
     check_shapes(networks)
     plane = plane_through([network.vector() for network in networks])
@@ -129,7 +131,9 @@ def plane_losses(
         bases = [origin + a * across for a in s]
         outputs = np.empty((len(s), len(origin), len(readouts[0])))
         for j, b in enumerate(t):
-            rise = b * up  # relu(base + rise) = max(base, -rise) + rise: two passes for each point instead of four
+            # relu(base + rise) is computed as max(base, -rise) + rise, which takes two passes for each point instead of
+            # four
+            rise = b * up
             below = -rise
             for i, a in enumerate(s):
                 weights = (readouts[0] + a * readouts[1] + b * readouts[2]).T
@@ -146,7 +150,7 @@ def plane_grid(
     s: Float[np.ndarray, " p"],
     t: Float[np.ndarray, " q"],
 ) -> Float[np.ndarray, "p q"]:
-    """Any function of the weights at every (s_i, t_j) of a plane; for other models than two-layer ReLU networks.
+    """Any function of the weights at every point (s_i, t_j) of a plane, (p, q), for models of any kind.
 
     Args:
         plane: the plane of the weights.

@@ -1,4 +1,4 @@
-"""Gamma, how far the clients' minimisers lie from the global minimiser, where it can be computed."""
+"""Gamma, FedGuCci's distance of the clients' minimisers from the global minimiser, for quadratic losses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,20 +11,21 @@ from ntkfl.problem import finite_array
 from ntkfl.rounding import LEAST
 
 EPS = np.finfo(float).eps
-UNDERFLOW = 1e-150  # bounds the sum of all underflows, for numbers scaled to 1
+UNDERFLOW = 1e-150  # bound of the sum of all underflows, for numbers that are scaled to 1
 
 
 @dataclass(frozen=True, eq=False)
 class QuadraticClient:
-    """A client with the loss (w - w*)' H (w - w*) / 2 + const, strongly convex.
+    """A client with the strongly convex loss (w - w*)' H (w - w*) / 2 + const.
 
     Args:
-        hessian: H, (S, S), symmetric, positive definite.
+        hessian: H, (S, S), symmetric and positive definite.
         minimiser: w*, (S,).
-        weight: its share, positive.
+        weight: the client's weight in the mean of the losses, positive.
 
     Raises:
-        ValueError: shapes that do not fit, a Hessian that is not symmetric or not positive definite, a bad weight.
+        ValueError: the shapes do not fit; the Hessian is not symmetric or not positive definite; the weight is not
+            positive.
     """
 
     hessian: Float[np.ndarray, "S S"]
@@ -53,17 +54,17 @@ def global_minimiser(clients: Sequence[QuadraticClient]) -> Estimate:
     """The minimiser of the weighted mean of the clients' losses, (S,).
 
     Args:
-        clients: the quadratic losses, one a client.
+        clients: the clients with their quadratic losses.
 
     Raises:
-        ValueError: no client, or clients with different numbers of parameters.
+        ValueError: there is no client, or clients have different numbers of parameters.
     """
     if not clients:
         raise ValueError("there is no client; at least one is needed")
     sizes = {len(client.minimiser) for client in clients}
     if len(sizes) > 1:
         raise ValueError(f"the clients have {sorted(sizes)} parameters; they must agree")
-    # Powers of two, so that no product and no square is lost or too large, whatever the losses' and the weights' units.
+    # scales by powers of two, so that in all units of losses and weights no product or square overflows or underflows
     share = _exponent([client.weight for client in clients])
     weights = [np.ldexp(client.weight, -share) for client in clients]
     curvature, length = (_exponent([getattr(c, name) for c in clients]) for name in ("hessian", "minimiser"))
@@ -74,7 +75,8 @@ def global_minimiser(clients: Sequence[QuadraticClient]) -> Estimate:
     minimiser = np.linalg.solve(total, pull)
     eigenvalues = np.linalg.eigvalsh(total)
     lowest = eigenvalues[0] - 4 * len(total) * EPS * eigenvalues[-1]
-    # ||w - w*|| <= ||residual|| / lambda_min; the second summand is the rounding of the residual and of the sums
+    # The error ||w - w*|| is at most ||residual|| / lambda_min. The second summand is the rounding of the residual and
+    # of the sums.
     terms = sum(p * np.abs(h) @ np.abs(w) for p, h, w in zip(weights, hessians, minimisers, strict=True))
     size = np.linalg.norm(np.abs(total) @ np.abs(minimiser) + terms)
     left = np.linalg.norm(total @ minimiser - pull) + 2 * (len(minimiser) + len(clients) + 4) * EPS * size + UNDERFLOW
@@ -85,18 +87,18 @@ def global_minimiser(clients: Sequence[QuadraticClient]) -> Estimate:
 
 
 def _exponent(values: Sequence[float | np.ndarray]) -> int:
-    """The exponent of the power of two next to the largest entry."""
+    """The exponent of the power of two that is next to the largest entry."""
     return int(np.frexp(max(float(np.abs(value).max()) for value in values))[1])
 
 
 def heterogeneity(clients: Sequence[QuadraticClient]) -> Estimate:
-    """Gamma = max over clients of |w_i* - w*|, a number, for strongly convex quadratic clients.
+    """Gamma = max over clients of |w_i* - w*|, a number, for clients with strongly convex quadratic losses.
 
-    For a ReLU network the minimisers are unbounded sets, and "the" closest minimiser needs a projection onto a set that
-    is not convex; so Gamma is offered for quadratic clients alone.
+    Gamma is computed only for quadratic losses. The minimisers of a ReLU network are unbounded sets, and to find "the"
+    closest minimiser one would have to project onto a set that is not convex.
 
     Args:
-        clients: the quadratic losses, one a client.
+        clients: the clients with their quadratic losses.
 
     Raises:
         ValueError: as `global_minimiser`.
@@ -104,6 +106,6 @@ def heterogeneity(clients: Sequence[QuadraticClient]) -> Estimate:
     """
     centre = global_minimiser(clients)
     distances = [(centre - client.minimiser).norm() for client in clients]
-    # the maxima of two lists differ by no more than the lists' entries
+    # the maxima of two lists differ by at most the largest difference of their entries
     value, error = (max(float(getattr(distance, name)) for distance in distances) for name in ("value", "error"))
     return Estimate(value, error, "residual over the smallest eigenvalue")

@@ -8,7 +8,7 @@ from ntkfl.connectivity.losses import CROSS_ENTROPY, checked_labels
 from ntkfl.connectivity.network import TwoLayer, between, checked_inputs
 from ntkfl.messages import require_size
 
-NODES = (0.5 - np.sqrt(0.15), 0.5, 0.5 + np.sqrt(0.15))  # the 3-point Gauss rule on [0, 1]
+NODES = (0.5 - np.sqrt(0.15), 0.5, 0.5 + np.sqrt(0.15))  # nodes and weights of the Gauss rule of three points on [0, 1]
 SHARES = (5 / 18, 8 / 18, 5 / 18)
 
 
@@ -19,12 +19,10 @@ def draw_two_layer(units: int, features: int, outputs: int, rng: np.random.Gener
         units: number of hidden units, h.
         features: number of inputs, l.
         outputs: number of outputs, C.
-        rng: numpy's generator; the hidden weights are drawn after the readout.
+        rng: numpy's random generator; the readout is drawn before the hidden weights.
 
-    Returns: a network with N(0, 2/l) hidden weights and an N(0, 1/h) readout of shape (C, h).
-    Raises:
-        ValueError: a number below 1.
-    Source: the hidden weights as in He et al., arXiv:1502.01852.
+    Returns: a network with N(0, 2/l) hidden weights and an N(0, 1/h) readout of shape (C, h). Raises: ValueError: one
+    of the numbers is below 1. Source: for the hidden weights, He et al., arXiv:1502.01852.
     """
     for name, number in (("units", units), ("features", features), ("outputs", outputs)):
         require_size(name, number)
@@ -44,7 +42,8 @@ def train_two_layer(
 ) -> TwoLayer:
     """Gradient descent on cross-entropy, alone or with FedGuCci's connectivity loss to an anchor.
 
-    The connectivity loss is the mean of the loss on the segment to the anchor, by Gauss's rule of three points.
+    The connectivity loss is the mean of the loss on the segment to the anchor. It is computed by a Gauss rule of three
+    points.
 
     Args:
         network: the network at the start, with two outputs or more.
@@ -55,11 +54,8 @@ def train_two_layer(
         anchor: a network of the same shape; default none.
         weight: beta, the factor of the connectivity loss; default 0.
 
-    Returns: the network after the steps.
-    Raises:
-        ValueError: inputs, labels or an anchor that do not fit, or a weight without an anchor. FloatingPointError:
-            the rate is too large.
-    Source: FedGuCci, Eq (8); fedgucci/F12.
+    Returns: the network after the steps. Raises: ValueError: inputs, labels or the anchor do not fit, or there is a
+    weight without an anchor. FloatingPointError: the rate is too large. Source: FedGuCci, Eq (8); fedgucci/F12.
     """
     x = checked_inputs(network, x)
     y = checked_labels(CROSS_ENTROPY, y, len(x), network.n_outputs)
@@ -74,7 +70,7 @@ def train_two_layer(
                 hidden, readout = (
                     total + weight * share * alpha * part for total, part in zip((hidden, readout), parts, strict=True)
                 )
-        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is reported below
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is reported after the steps
             moved = network.hidden - rate * hidden, network.readout - rate * readout
         if not all(np.isfinite(part).all() for part in moved):
             raise FloatingPointError(f"training overflowed: a rate of {rate:g} is too large")
@@ -83,7 +79,7 @@ def train_two_layer(
 
 
 def _gradient(network: TwoLayer, x: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The gradient of the mean cross-entropy, for both layers."""
+    """The gradient of the mean cross-entropy with respect to the weights of both layers."""
     sides = x @ network.hidden.T
     active = np.maximum(sides, 0)
     outputs = active @ network.readout.T

@@ -1,4 +1,4 @@
-"""The least barrier over the orders of the second network's units, by trying all orders or by a local search."""
+"""The smallest barrier over all orders of the second network's units, by trying all orders or by a local search."""
 
 from dataclasses import dataclass
 from itertools import combinations, permutations
@@ -12,20 +12,21 @@ from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.network import TwoLayer, check_shapes
 from ntkfl.estimate import Estimate
 
-ALL = 8  # hidden units up to which every order is tried: 8! = 40320 barriers, about a minute
+ALL = 8  # up to so many hidden units every order is tried; 8! = 40320 barriers take about a minute
 
 
 @dataclass(frozen=True, eq=False)
 class LeastBarrier:
-    """The smallest barrier that the search has found, with its order of the units.
+    """The smallest barrier that the search has found, and the order of the units that has this barrier.
 
     Args:
         permutation: the order of the second network's units, (h,).
         barrier: the barrier with this order.
-        tried: how many orders were evaluated.
-        proved: whether every order was evaluated, so that `barrier` encloses the smallest of all; otherwise `barrier`
-            is an upper bound alone.
-        local: whether no exchange of two units lowers the barrier further; False where the search ended before.
+        tried: the number of orders that were evaluated.
+        proved: whether every order was evaluated, so that `barrier` encloses the smallest barrier of all orders.
+            Otherwise `barrier` is only an upper bound.
+        local: whether no exchange of two units lowers the barrier further. False if the search ended before this was
+            known.
     """
 
     permutation: Int[np.ndarray, " h"]
@@ -44,10 +45,11 @@ def least_barrier(
     start: Int[np.ndarray, " h"] | None = None,
     evaluations: int = 2000,
 ) -> LeastBarrier:
-    """The order of the second network's units with the smallest loss barrier: exact up to 8 units, else a local search.
+    """The order of the second network's units with the smallest loss barrier, as far as it is found.
 
-    The search exchanges two units at a time. It takes an exchange that certainly lowers the barrier, and ends where no
-    exchange does. Barriers of logistic and cross-entropy losses have an error: a gain within that error is not seen.
+    Up to 8 units all orders are tried. With more units, a local search exchanges two units at a time. It makes an
+    exchange that certainly lowers the barrier, and ends when no exchange does. Computed barriers of logistic and
+    cross-entropy losses have an error, and a gain within this error is not recognised.
 
     Args:
         first: the network that stays.
@@ -55,11 +57,11 @@ def least_barrier(
         x: inputs, shape (n, l).
         y: labels, shape (n,) or (n, C), see `LOSSES`.
         loss: "squared" (default), "absolute", "logistic" or "cross-entropy".
-        start: the first order of the search, say an alignment's; default: the given order.
-        evaluations: the most barriers that the search computes; default 2000.
+        start: the first order of the search, for example that of an alignment; default: the given order.
+        evaluations: the largest number of barriers that the search computes; default 2000.
 
     Raises:
-        ValueError: as `loss_barrier`; a start that is no permutation; fewer than one evaluation.
+        ValueError: as `loss_barrier`; the start is no permutation; evaluations is below 1.
     """
     check_shapes([first, second])
     if evaluations < 1:

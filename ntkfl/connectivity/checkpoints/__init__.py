@@ -1,1 +1,1 @@
-"""Networks in files of numpy, safetensors and torch: the arrays in a file, and the layer of each array."""
+"""Networks in files of numpy, safetensors and torch: the arrays in a file are read and assigned to layers."""

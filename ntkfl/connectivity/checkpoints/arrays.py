@@ -1,4 +1,4 @@
-"""The named arrays in a file of numpy (.npz), of safetensors or of torch; nothing is ever unpickled."""
+"""The named arrays in a file of numpy (.npz), of safetensors or of torch. No pickle is ever executed."""
 
 import warnings
 import zipfile
@@ -14,23 +14,27 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 OURS = ("hidden", "readout", "bias", "output_bias")
-# if a file has several networks, the network under such a key is read
+# if a file has several networks, the one under such a key is read
 USUAL = ("state_dict", "model_state_dict", "model")
 
 
 class Arrays(NamedTuple):
-    """float64 arrays by name; `ordered`: whether they have the layers' order (in a safetensors file they do not)."""
+    """float64 arrays by name.
+
+    `ordered` says whether they are in the order of the layers, as in all but safetensors files.
+    """
 
     named: Mapping[str, np.ndarray]
     ordered: bool
 
 
 def arrays_of(path: Path) -> Arrays:
-    """The arrays in a file; the suffix tells .npz and .safetensors, and any other file counts as torch's.
+    """The arrays in a file. Files with suffixes other than .npz and .safetensors are read as torch's.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a damaged file, pickled objects, several networks, or contents that are no arrays of real numbers.
+        ValueError: the file is damaged, has pickled objects or several networks, or its contents are no arrays of real
+            numbers.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file")
@@ -49,7 +53,7 @@ def _is_npz(path: Path) -> bool:
 
 def _of_npz(path: Path) -> dict[str, np.ndarray]:
     with npz_archive(path, "hidden=..., readout=...") as archive:
-        ours = [name for name in OURS if name in archive.files]  # other entries of the file may be of any kind
+        ours = [name for name in OURS if name in archive.files]  # the file may have other entries of any kind
         return {name: array_of(archive, name, path) for name in (ours if set(ours) & set(OURS[:2]) else archive.files)}
 
 
@@ -58,7 +62,8 @@ def _of_safetensors(path: Path) -> dict[str, np.ndarray]:
     from safetensors.torch import load  # numpy has no bfloat16
 
     try:
-        return _as_arrays(dict(sorted(load(path.read_bytes()).items())), path)  # a safetensors file has no order
+        # the entries of a safetensors file have no order
+        return _as_arrays(dict(sorted(load(path.read_bytes()).items())), path)
     except (SafetensorError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is damaged, or no safetensors file of real numbers: {error}") from error
 
@@ -70,11 +75,11 @@ def _of_torch(path: Path) -> dict[str, np.ndarray]:
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings about files that torch did not write, which are refused here
+            warnings.simplefilter("ignore")  # torch warns about files that it has not written; these are refused here
             kept = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
         text = str(error).strip()
-        # torch's advice to unpickle, or a bare number, says nothing about the file
+        # torch's message may be advice to unpickle, or a bare number; neither says anything about the file
         informative = " " in text and "weights_only" not in text
         reason = f" ({text.splitlines()[0]})" if informative else ""
         raise ValueError(
@@ -93,12 +98,15 @@ def _of_torch(path: Path) -> dict[str, np.ndarray]:
 
 
 def _is_layer(state: Mapping[str, Any]) -> bool:
-    """Whether the arrays are one matrix and at most one vector: a single layer, not a network."""
+    """Whether the arrays are one matrix and at most one vector, which are a single layer and no network."""
     return sorted(getattr(value, "ndim", 0) for value in state.values()) in ([2], [1, 2])
 
 
 def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every dict or list with a matrix in the contents, by the keys that lead to it; states of optimizers left out."""
+    """Every dict or list in the contents that has a matrix, by the keys that lead to it.
+
+    Optimizers' states are left out.
+    """
     import torch
 
     if isinstance(kept, list | tuple):
@@ -114,10 +122,10 @@ def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _usual(states: Mapping[str, Any], path: Path) -> str:
-    """The name of the network, among several, under a key that checkpoints usually have.
+    """The name of that one of several networks which is under a key that is usual in checkpoints.
 
     Raises:
-        ValueError: no network has such a key.
+        ValueError: no network is under such a key.
     """
     names = ", ".join(states)
     chosen = next((name for name in USUAL if name in states), None)
@@ -131,10 +139,10 @@ def _usual(states: Mapping[str, Any], path: Path) -> str:
 
 
 def _as_arrays(tensors: Mapping[str, Any], path: Path) -> dict[str, np.ndarray]:
-    """Tensors as float64, in which integers up to 2^53 are exact.
+    """The tensors as float64 arrays. Integers up to 2^53 stay exact.
 
     Raises:
-        ValueError: entries that are no tensors, or tensors that hold no real numbers.
+        ValueError: an entry is no tensor, or a tensor has no real numbers.
     """
     return {name: _as_array(tensor, f"{path}: {name}") for name, tensor in tensors.items()}
 
@@ -149,7 +157,7 @@ def _as_array(tensor: "Tensor", name: str) -> np.ndarray:
         raise ValueError(f"{name} is on the device meta, without numbers; save the state of a module that has weights")
     _refuse_quantised(tensor, name)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns that sparse formats are in beta
+        warnings.simplefilter("ignore")  # torch warns that its support of sparse formats is in beta
         return tensor.detach().to_dense().double().cpu().numpy()
 
 

@@ -1,4 +1,7 @@
-"""Two linear layers found in the arrays of a file by names, shapes and order; in doubt, a file is refused."""
+"""Finds two linear layers among the arrays of a file by names, shapes and order.
+
+If they are not certain, it refuses.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,12 +11,15 @@ import numpy as np
 
 from ntkfl.problem import finite_array
 
-# "0.weight" and "0.bias", "W1" and "b1", "Dense_0/kernel" and "Dense_0/bias" differ in this part alone
+# "0.weight" and "0.bias", "W1" and "b1", "Dense_0/kernel" and "Dense_0/bias" are pairs that differ in this part only
 PART = re.compile(r"(weights?|kernels?|w|biases|bias|b)(?=_?\d*$)", re.IGNORECASE)
 
 
 class _Reading(NamedTuple):
-    """A way to read the arrays that agrees with their shapes: the names of both weights in order, and the layers."""
+    """An assignment of the arrays to two layers that fits their shapes.
+
+    It has the names of both weights in the layers' order, whether weights were transposed, and the layers.
+    """
 
     names: tuple[str, ...]
     transposed: bool
@@ -21,14 +27,14 @@ class _Reading(NamedTuple):
 
 
 def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> dict[str, np.ndarray]:
-    """The arrays by role: hidden, readout and, where the file has them, bias and output_bias.
+    """The arrays under the names hidden and readout and, if the file has biases, bias and output_bias.
 
-    Weights named NAME.weight are (outputs, inputs), as torch has them; weights named kernel are (inputs, outputs);
-    others are read as their shapes fit. The layer whose outputs are the other's inputs comes first; where both orders
-    fit, the numbers in their names decide, or their order in the file.
+    Weights named NAME.weight are (outputs, inputs), as torch has them; weights named kernel are (inputs, outputs); for
+    other weights the shapes decide. The first layer is the one whose outputs have the number of the other's inputs. If
+    both orders are possible, the numbers in the names decide, or the order in the file.
 
     Raises:
-        ValueError: arrays of more or other layers, or arrays that fit no reading or several.
+        ValueError: the arrays are not those of two linear layers, or it is not certain which array is which.
     """
     given = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
     if any("in_proj" in name for name in arrays):
@@ -69,7 +75,10 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
 
 
 def _biases(names: Sequence[str], matrices: Sequence[str], vectors: Sequence[str]) -> dict[str, str] | None:
-    """The bias of each matrix with a bias: the vector of its name, or the next vector in a list; None if unclear."""
+    """For each matrix with a bias, the name of the bias; None if it is unclear.
+
+    It is the vector whose name fits the matrix's name, or in a list the vector that follows the matrix.
+    """
     if any(PART.search(name) for name in names):
         of = {PART.sub("", name): name for name in matrices}
         matrix_of = {name: of.get(PART.sub("", name)) for name in vectors}
@@ -83,7 +92,7 @@ def _biases(names: Sequence[str], matrices: Sequence[str], vectors: Sequence[str
 def _reading(
     arrays: Mapping[str, np.ndarray], names: Sequence[str], bias_of: Mapping[str, str], transposed: bool
 ) -> _Reading | None:
-    """The layers in this order, with weights turned to (outputs, inputs); None if the shapes do not allow it."""
+    """The layers in this order, with weights as (outputs, inputs); None if the shapes do not fit."""
     if any(name.endswith("kernel" if not transposed else "weight") for name in names):
         return None
     weights = [np.ascontiguousarray(arrays[name].T) if transposed else arrays[name] for name in names]
@@ -94,10 +103,10 @@ def _reading(
 
 
 def _the_one(readings: Sequence[_Reading], given: Sequence[str], where: str, contents: str, ordered: bool) -> _Reading:
-    """The only reading that agrees with the names and their order.
+    """The only reading that agrees with the names and with the order of the arrays.
 
     Raises:
-        ValueError: names and order leave several readings.
+        ValueError: several readings agree with names and order.
     """
     if len({reading.names for reading in readings}) > 1:
         orders = {tuple(sorted(given, key=_numbers))} if _differ_by_number(*given) else set()

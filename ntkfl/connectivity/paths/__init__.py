@@ -1,1 +1,1 @@
-"""A loss along a segment between networks, exactly: its pieces, their roots and signs, and bounds of its supremum."""
+"""A loss or an accuracy along the segment between two networks, as exact pieces, with bounds of its supremum."""

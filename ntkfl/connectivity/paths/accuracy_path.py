@@ -1,9 +1,13 @@
-"""The accuracy along a segment, between two step functions that enclose it.
+"""The accuracy along a segment, enclosed by two step functions.
 
-A sample is classified correctly where its margins are positive; a tie is wrong. A strip is an interval of alpha in
-which a margin is within its rounding of 0, so that floats do not decide whether the sample is right. Strips that meet,
-contain an end or may only touch a tie are decided in integers, which give the exact order of the alphas where samples
-change; the other strips widen the enclosure.
+A margin is the output of the label's class less that of another class; for one output it is y f. A sample is classified
+correctly at alphas where all its margins are positive; if outputs are tied, it counts as wrong.
+
+A strip is an interval of alpha in which a margin differs from 0 by at most its rounding error, so that floats do not
+decide whether the sample is correct. Some strips are decided in integers, as far as EXACT_WORK allows: strips that
+overlap, strips that are not narrow, strips that contain an end of the segment, and strips in which a margin may touch 0
+without a change of sign. Integers give the exact order of the alphas at which samples change between correct and wrong.
+All other strips make the enclosure wider.
 """
 
 from __future__ import annotations
@@ -19,44 +23,52 @@ from ntkfl.connectivity.paths.segment import EPS, Segment, located, places, root
 
 UNKNOWN = -1
 NARROW = 1e-10
-NUDGE = 4 * EPS  # edges are rounded to float64
-EXACT_WORK = 10**8  # most products of integers for deciding strips
+NUDGE = 4 * EPS  # strips are widened by this, since edges are rounded to float64
+EXACT_WORK = 10**8  # largest number of products of integers with which strips are decided
 
-# the ends of a piece; the number of correct samples before it, after it, and the least and the largest number within it
+# the ends of a piece, the number of correct samples before it and after it, and their least and largest number within
+# it
 Row = tuple[float, float, int, int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class Strips:
-    """Strips in which a sample is undecided: the sample, the ends, and 1 (correct) or 0 before, after and inside.
+    """Strips in which a sample is undecided: the sample, the ends, and whether it is correct.
 
-    A decided strip belongs to no single sample: it has numbers of samples in place of ones and zeros.
+    `before`, `after`, `low` and `high` are 1 for correct and 0 for wrong: before the strip, after it, and at least and
+    at most within it.
+
+    A strip that has been decided does not belong to a single sample. It has numbers of correct samples in place of ones
+    and zeros.
     """
 
     sample: np.ndarray
     left: np.ndarray
     right: np.ndarray
-    before: np.ndarray  # UNKNOWN for a strip that begins at 0
-    after: np.ndarray  # UNKNOWN for a strip that ends at 1
+    before: np.ndarray  # UNKNOWN if the strip begins at alpha = 0
+    after: np.ndarray  # UNKNOWN if the strip ends at alpha = 1
     low: np.ndarray
     high: np.ndarray
 
     def groups(self) -> Iterator[np.ndarray]:
-        """The strips in groups whose strips meet, from left to right."""
+        """The numbers of the strips in groups of overlapping strips, from left to right."""
         order = np.argsort(self.left, kind="stable")
         reach = np.maximum.accumulate(self.right[order])
         apart = 1 + np.flatnonzero(self.left[order[1:]] > reach[:-1])
         yield from np.split(order, apart) if len(order) else ()
 
     def is_plain(self, group: np.ndarray) -> bool:
-        """Whether the group is one narrow strip with one change, or with nothing that lowers the accuracy."""
+        """Whether the group need not be decided in integers.
+
+        It need not if it is a single narrow strip, and the sample changes there or is wrong on both sides.
+        """
         first = group[0]
         alone = len(group) == 1 and self.right[first] - self.left[first] < NARROW
         sides = int(self.before[first]), int(self.after[first])
         return alone and UNKNOWN not in sides and (sides[0] != sides[1] or sides == (0, 0))
 
     def taken(self, chosen: np.ndarray) -> Strips:
-        """The strips of these numbers."""
+        """The strips with these numbers."""
         return Strips(*(getattr(self, name)[chosen] for name in Strips.__annotations__))
 
 
@@ -68,7 +80,10 @@ def joined(parts: Sequence[Strips]) -> Strips:
 def decided(
     strips: Strips, exact: ExactSegment, x: np.ndarray, labels: np.ndarray, counts: np.ndarray
 ) -> tuple[Strips, int, float]:
-    """Strips with counts of samples, decided in integers where floats cannot; number of changes; `AccuracyPath.dip`."""
+    """Strips with numbers of correct samples, the number of changes, and `AccuracyPath.dip`.
+
+    Groups of strips that are not plain are decided in integers, as long as EXACT_WORK allows.
+    """
     budget, plain, rows_kept, places, dip = EXACT_WORK, [np.zeros(0, int)], list[Row](), 0, 0.0
     for group in strips.groups():
         budget -= 0 if strips.is_plain(group) else exact.work * len(group)
@@ -91,7 +106,10 @@ def decided(
 def _decided_group(
     group: Strips, exact: ExactSegment, x: np.ndarray, labels: np.ndarray, counts: np.ndarray
 ) -> tuple[list[Row], int]:
-    """A row for the group's start and for each change of the number of correct samples, and the number of changes."""
+    """The rows of the group, and the number of changes of the number of correct samples.
+
+    There is a row for the group's start and a row for each change.
+    """
     before, count, steps = 0, 0, dict[Root, int]()
     for number in np.unique(group.sample):
         own = group.sample == number
@@ -107,7 +125,7 @@ def _decided_group(
         low, high = np.clip(point.floats(), 0, 1)
         old, count = count, count + steps[point]
         least = min(old, count)
-        if len(rows) > 1 and low <= rows[-1][1]:  # as floats both points are equal
+        if len(rows) > 1 and low <= rows[-1][1]:  # as floats, this point is not above the point before
             low, _, old, _, lowest = rows.pop()
             least = min(least, lowest)
         rows.append((low, high, old, count, least))
@@ -115,30 +133,37 @@ def _decided_group(
 
 
 def _row(low: float, high: float, old: int, new: int, least: int) -> Row:
-    """The piece's row; if no neighbouring piece has the least number, the piece's largest number is the least one."""
+    """The row of a piece around a change, at which `least` samples are correct.
+
+    If one of the neighbouring pieces has `least` too, the largest number within the piece is the larger of the numbers
+    beside it. Otherwise it is also `least`.
+    """
     beside = [number for number, seen in ((old, low > 0), (new, high < 1)) if seen]
     return low, high, old, new, least, max(old, new) if least in beside else least
 
 
 @dataclass(frozen=True, eq=False)
 class AccuracyPath:
-    """Bounds, `low` and `high`, of the share of samples that are classified correctly inside each piece."""
+    """For each piece a lower and an upper bound, `low` and `high`, of the share of correctly classified samples."""
 
     edges: np.ndarray  # (P + 1,), ascending, all different
     # low, high: (P,)
     low: np.ndarray
     high: np.ndarray
-    changes: int  # at how many alphas the accuracy may change
-    dip: float  # largest width of a piece around changes in which fewer samples are correct than beside the piece
+    changes: int  # the number of alphas at which the accuracy may change
+    # largest width of a piece around a change in which fewer samples are correct than on either side of it
+    dip: float
 
 
 def accuracy_path(
     segment: Segment, y: np.ndarray, slack: np.ndarray | None = None, means: Sequence[TwoLayer] = ()
 ) -> AccuracyPath:
-    """The share of samples with y f > 0 (y = ±1), or whose output of class y alone is largest.
+    """The share of correctly classified samples.
 
-    With `means` both ends are means of these networks, and `slack`, (n, C), bounds the error of the outputs beyond
-    rounding.
+    For y = ±1 these have y f > 0; for several outputs, the output of class y alone is the largest.
+
+    If `means` are given, both ends of the segment are the mean of these networks, and `slack`, (n, C), bounds the error
+    of the outputs that is caused by rounding this mean.
     """
     y = np.asarray(y).astype(int)
     x, labels, counts, extra = _distinct(segment.x, y, slack)
@@ -155,7 +180,7 @@ def accuracy_path(
 
 
 def _distinct(x: np.ndarray, y: np.ndarray, slack: np.ndarray | None) -> tuple[np.ndarray, ...]:
-    """The different samples, their labels, how often each occurs, and their slack."""
+    """The different samples, their labels, how often each sample occurs, and the samples' slack."""
     number: dict[tuple[bytes, int], int] = {}
     rows = np.ascontiguousarray(x)
     member = np.array(
@@ -167,7 +192,7 @@ def _distinct(x: np.ndarray, y: np.ndarray, slack: np.ndarray | None) -> tuple[n
 
 
 def _strips(part: Segment, labels: np.ndarray, slack: np.ndarray) -> tuple[np.ndarray, Strips]:
-    """Whether each sample is correct before its first strip, and the strips."""
+    """For each sample whether it is correct before its first strip, and the strips of all samples."""
     error = 2 * (part.output_error.max(axis=1) + slack.max(axis=1))
     dead, nudge = part.certainly_dead & (slack.max(axis=1) == 0)[:, None], NUDGE + part.crossing_error
     margins = _margins(part, labels)
@@ -187,7 +212,7 @@ def _strips(part: Segment, labels: np.ndarray, slack: np.ndarray) -> tuple[np.nd
     own = own[:, : int((own < 1).sum(axis=1).max(initial=0))]
     own = np.pad(own, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
     middle = (own[:, 1:] + own[:, :-1]) / 2
-    place, states = places(edges, middle), np.full(middle.shape, 2)  # 2 correct, 1 undecided, 0 wrong
+    place, states = places(edges, middle), np.full(middle.shape, 2)  # states: 2 correct, 1 undecided, 0 wrong
     for sign, margin in margins:
         heights = sign[:, None] * values_at(located(margin, place), middle)
         states = np.minimum(states, np.where(heights > error[:, None], 2, np.where(heights < -error[:, None], 0, 1)))
@@ -196,7 +221,10 @@ def _strips(part: Segment, labels: np.ndarray, slack: np.ndarray) -> tuple[np.nd
 
 
 def _runs(edges: np.ndarray, states: np.ndarray, nudge: np.ndarray) -> tuple[np.ndarray, Strips]:
-    """Strips, a little widened: the undecided runs, and the places where correct and wrong meet without such a run."""
+    """For each sample whether it is correct at first, and the strips, which are widened by `nudge`.
+
+    Strips are the runs of undecided pieces, and the edges at which a correct and a wrong piece meet.
+    """
     start, rows = np.zeros(len(edges), int), []
     for number, (edge, state, wider) in enumerate(zip(edges, states, nudge, strict=True)):
         some = edge[1:] > edge[:-1]
@@ -235,7 +263,10 @@ def _summed(strips: Strips, places: int, dip: float, start: np.ndarray, counts: 
 
 
 def _margins(part: Segment, labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Signs and quadratics whose products must be positive; each pair of classes has one quadratic."""
+    """The margins of all samples, each as a sign and a quadratic in alpha: the margin is their product.
+
+    Both orders of a pair of classes have the same quadratic.
+    """
     if part.first.n_outputs == 1:
         return [(labels, part.coefficients(0))]
     outputs = np.stack([part.coefficients(c) for c in range(part.first.n_outputs)])

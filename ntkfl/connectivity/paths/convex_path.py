@@ -1,20 +1,22 @@
-"""The barrier of a loss that is convex and Lipschitz in the outputs: a computed value and a proved upper bound.
+"""The barrier and the integral of a loss that is convex and Lipschitz in the outputs, with proved error bounds.
 
-On an interval of width w the outputs of a sample leave their chord by at most w/4 times the total variation V of their
-slope (a kink in the middle attains this bound). A convex loss lies below its own chord. So on the interval the loss
-less the line is at most its larger end plus L w mean(V)/4. Intervals that could hold more than the best value found are
-halved.
+The barrier. On an interval of width w, the outputs of a sample differ from their chord by at most w/4 times the total
+variation V of their slope (with a kink in the middle they differ by exactly this). A convex function of the chord is at
+most the chord of its values at the two ends. So the loss less the straight line between its values at alpha = 0 and 1
+is, on the interval, at most the larger of its values at the interval's ends plus L w mean(V)/4, where L is the
+Lipschitz constant and the mean is over samples. Intervals on which the loss could be larger than the best value found
+are halved.
 
-The integral of a logistic or cross-entropy loss along a segment, with a proved error bound.
+The integral of a logistic or cross-entropy loss, with a proved error bound.
 
 On a piece of half-width H the loss is g = log(1 + sum_k exp d_k), where the d_k = f_k - f_y (for one output -y f) are
-quadratics in alpha. In the Bernstein ellipse of radius r about the piece each d_k differs from its value at the centre
+quadratics in alpha. In the Bernstein ellipse of radius r about the piece, each d_k differs from its value at the centre
 by at most B r + K r^2, with B = H max |d'| and K = H^2 max |d''|/2. The imaginary part of d_k is at most half of this
-bound, and so at most pi/3 where B r + K r^2 <= 2 pi/3. There the sum is at least half the sum of the absolute values,
-so |dg| <= 2 max |dd| and g leaves its value at the centre by at most M = 4 pi/3. The Chebyshev coefficients of g are
-then below 2 M r^-k. A Gauss rule of q >= 2 points integrates the Chebyshev polynomials of degree k < 2 q and of odd k
-exactly, and each of the others with an error of at most 2 + 2/15. For g its error is then at most
-H (64/15) M r^(-2q) / (1 - r^-2).
+bound, so it is at most pi/3 if B r + K r^2 <= 2 pi/3. Then 1 + sum_k exp d_k has at least half the size of 1 + sum_k
+|exp d_k|, so that the differential of g is at most 2 max_k |differential of d_k|, and g differs from its value at the
+centre by at most M = 4 pi/3. The Chebyshev coefficients of g are then below 2 M r^-k. A Gauss rule of q >= 2 points is
+exact for the Chebyshev polynomials of degree k < 2 q and of odd degree. For each of the others its error is at most 2 +
+2/15. So for g its error is at most H (64/15) M r^(-2q) / (1 - r^-2).
 """
 
 from collections.abc import Callable
@@ -28,15 +30,16 @@ from ntkfl.connectivity.paths.segment import EPS, Segment, located, places, valu
 
 NODES, SHARES = np.polynomial.legendre.leggauss(8)
 WITHIN, CHANGE = 2 * np.pi / 3, 4 * np.pi / 3
-RADIUS = 5.0  # pieces are cut until r is this large: 8 points then have an error below 6.2e-11 times the width
-MOST_PARTS = 2**22  # most parts of all pieces of all samples
-PARTS_AT_ONCE = 2**17  # parts that are evaluated at once
+# pieces are cut into parts until r is this large; 8 points then have an error below 6.2e-11 times the width
+RADIUS = 5.0
+MOST_PARTS = 2**22  # largest number of parts of all pieces of all samples
+PARTS_AT_ONCE = 2**17  # number of parts that are evaluated at once
 
 
 def convex_integral(segment: Segment, y: np.ndarray, loss: Loss) -> tuple[float, float]:
     """The integral over alpha of the mean of a logistic or cross-entropy loss, and a bound on its error.
 
-    The bound leaves out the rounding of the outputs and of the loss at a point.
+    The bound does not contain the rounding of the outputs and of the losses at single points.
     """
     count, total, error = len(segment.x), 0.0, 0.0
     for part, labels in segment.chunks(y, heavy=5 * segment.first.n_outputs):
@@ -48,7 +51,7 @@ def convex_integral(segment: Segment, y: np.ndarray, loss: Loss) -> tuple[float,
         steep, bend = _steepest(outputs, own, left, half)
         reach, curve = half * steep, half**2 * bend
         with np.errstate(divide="ignore"):
-            radius = 2 * WITHIN / (reach + np.sqrt(reach**2 + 4 * curve * WITHIN))  # radius of the whole piece
+            radius = 2 * WITHIN / (reach + np.sqrt(reach**2 + 4 * curve * WITHIN))  # radius r if the piece is not cut
         parts = _counts(RADIUS / radius, max(len(half), MOST_PARTS * len(labels) // count))
         error += float((half * _relative_error(parts * radius, reach / parts)).sum() + 8 * EPS * reach.sum())
         total += _sum(outputs, own, left, half, parts, loss)
@@ -65,13 +68,16 @@ def _steepest(outputs: np.ndarray, labels: np.ndarray, left: np.ndarray, half: n
 
 
 def _counts(wanted: np.ndarray, most: int) -> np.ndarray:
-    """The number of parts of each piece: as many as wanted, or proportionally fewer."""
+    """The number of parts into which each piece is cut: the wanted number, or proportionally fewer."""
     parts = np.maximum(np.ceil(wanted), 1)
     return np.maximum(np.floor(parts * min(1.0, most / parts.sum())), 1).astype(int)
 
 
 def _relative_error(radius: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    """Bound on each piece's error, divided by the half-width; for too small a radius it uses |dg| <= max |dd|."""
+    """A bound on each piece's error, divided by its half-width.
+
+    If the radius is too small, it uses that the slope of g is at most the largest slope of the d_k.
+    """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         sure = 64 / 15 * CHANGE * radius ** (-2.0 * len(NODES)) / (1 - radius**-2.0)
     return np.fmin(np.where(radius > 1, sure, np.inf), 4 * reach)
@@ -80,7 +86,7 @@ def _relative_error(radius: np.ndarray, reach: np.ndarray) -> np.ndarray:
 def _sum(
     outputs: np.ndarray, labels: np.ndarray, left: np.ndarray, half: np.ndarray, parts: np.ndarray, loss: Loss
 ) -> float:
-    """The sum over the pieces of the Gauss rule on their parts."""
+    """The sum over all pieces of the results of the Gauss rule on their parts."""
     total, first = 0.0, np.concatenate([[0], np.cumsum(parts)])
     for begin in range(0, int(first[-1]), PARTS_AT_ONCE):
         part = np.arange(begin, min(begin + PARTS_AT_ONCE, int(first[-1])))
@@ -89,13 +95,14 @@ def _sum(
         points = left[piece] + (2 * (part - first[piece]) + 1 + NODES[:, None]) * size
         at = np.asarray(values_at(outputs[:, None, piece], points), float)
         losses = loss.value(np.moveaxis(at, 0, -1) if len(outputs) > 1 else at[0], labels[piece])
-        total += float(((SHARES @ losses) * size).sum())  # pairwise: a dot product's rounding grows with PARTS_AT_ONCE
+        # sum() adds pairwise; the rounding of a dot product would grow with PARTS_AT_ONCE
+        total += float(((SHARES @ losses) * size).sum())
     return total
 
 
-MOST_POINTS = 200_000  # most points at which the loss is evaluated, by default
-START = 65  # points of the first grid
-BLOCK = 2**20  # outputs that are evaluated at once
+MOST_POINTS = 200_000  # default of the largest number of points at which the loss is evaluated
+START = 65  # number of points of the first grid
+BLOCK = 2**20  # number of outputs that are evaluated at once
 
 Parts = list[tuple[Segment, np.ndarray]]
 
@@ -103,13 +110,13 @@ Parts = list[tuple[Segment, np.ndarray]]
 def convex_supremum(
     segment: Segment, y: np.ndarray, loss: Loss, tolerance: float, most_points: int = MOST_POINTS
 ) -> tuple[Supremum, float]:
-    """sup over alpha of the mean loss less its line, and an upper bound on it.
+    """sup over alpha of the mean loss less the line between its values at 0 and 1, and an upper bound of it.
 
-    The bound is at most `tolerance` above the value unless `most_points` points, or the shortest intervals of float64,
-    do not suffice for that.
+    The bound is at most `tolerance` above the value, unless that needs more than `most_points` points or intervals that
+    are too short for float64.
 
     Raises:
-        ValueError: a loss that is not Lipschitz.
+        ValueError: the loss is not Lipschitz.
     """
     if loss.lipschitz is None:
         raise ValueError(f"the {loss.name} loss is not Lipschitz in the outputs; {loss.says}")
@@ -144,7 +151,7 @@ def _line(points: np.ndarray, at_zero: float, at_one: float) -> np.ndarray:
 
 
 def _means(parts: Parts, loss: Loss, points: np.ndarray) -> np.ndarray:
-    """Mean loss at points of the segment, (p,)."""
+    """The mean loss at points of the segment, (p,)."""
     total = np.zeros(len(points))
     for part, labels in parts:
         for block in np.array_split(np.arange(len(points)), 1 + len(points) * len(labels) // BLOCK):
@@ -153,12 +160,12 @@ def _means(parts: Parts, loss: Loss, points: np.ndarray) -> np.ndarray:
             outputs = [values_at(located(q, place), at) for q in part.all_coefficients]
             stacked = np.asarray(np.stack(outputs, axis=-1), float).swapaxes(0, 1)  # (p, n, C)
             losses = loss.value(stacked if part.first.n_outputs > 1 else stacked[..., 0], labels)
-            total[block] += np.ascontiguousarray(losses).sum(axis=1)  # numpy sums pairwise if contiguous
+            total[block] += np.ascontiguousarray(losses).sum(axis=1)  # numpy adds pairwise if the array is contiguous
     return total / sum(len(labels) for _, labels in parts)
 
 
 def _slope_variation(parts: Parts) -> Callable[[np.ndarray], np.ndarray]:
-    """The mean over samples of the total variation of f' on [0, alpha), as a function of alpha."""
+    """The mean over samples of the total variation of the outputs' slope f' on [0, alpha), as a function of alpha."""
     where, jumps, bends, rate = [], [], [], 0.0
     for part, _ in parts:
         q = np.asarray(np.stack(part.all_coefficients), float)  # (C, n, h + 1, 3)

@@ -18,7 +18,7 @@ Quadratic = tuple[int, int, int]  # constant term first
 
 
 class ExactSegment:
-    """The segment between two networks, or the means of several at either end, in integers times powers of two."""
+    """The segment between two networks, or two means of networks, with weights as integers times powers of two."""
 
     def __init__(self, first: Sequence[TwoLayer], second: Sequence[TwoLayer]) -> None:
         self._count, self._networks = len(first), (*first, *second)
@@ -26,7 +26,7 @@ class ExactSegment:
 
     @property
     def work(self) -> int:
-        """An estimate of the number of integer products in `changes` if few units change."""
+        """An estimate of the number of integer products that `changes` takes if few units turn on or off."""
         net = self._networks[0]
         return 2 * net.hidden.size + 20 * len(net.hidden) * net.n_outputs
 
@@ -39,12 +39,12 @@ class ExactSegment:
         return self._sums([np.atleast_2d(net.readout) for net in self._networks])
 
     def _sums(self, weights: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """The weights of both ends, up to a common positive factor."""
+        """The weights at both ends, up to a common positive factor."""
         exact = _integers(*weights)
         return sum(exact[1 : self._count], exact[0]), sum(exact[self._count + 1 :], exact[self._count])
 
     def _sides(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """U_1 x and U_2 x of one input, up to a common positive factor."""
+        """The products U_1 x and U_2 x for one input, up to a common positive factor."""
         key = x.tobytes()
         if key not in self._seen:
             (row,) = _integers(x)
@@ -52,9 +52,9 @@ class ExactSegment:
         return self._seen[key]
 
     def changes(self, x: np.ndarray, label: int, low: float, high: float) -> tuple[bool, list[tuple[Root, bool]]]:
-        """Whether x is classified correctly just after `low`, and each alpha below `high` where this changes.
+        """Whether x is classified correctly just after `low`, and each alpha below `high` at which this changes.
 
-        The alphas ascend, each with the answer just after it; a tie at a single alpha is no change.
+        The alphas are in ascending order, each with the answer just after it. A tie at a single alpha is no change.
         """
         (a, c), (v1, v2) = self._sides(x), self._readouts
         left, right = Fraction(low), Fraction(high)
@@ -85,7 +85,7 @@ def _margins(outputs: list[Quadratic], label: int) -> list[Quadratic]:
 
 
 def _quadratics(a: np.ndarray, c: np.ndarray, v1: np.ndarray, v2: np.ndarray) -> list[Quadratic]:
-    """The outputs as quadratics in alpha of the units that are on."""
+    """The outputs of the given units, all of which are on, as quadratics in alpha."""
     rise, coefficients = a - c, []
     for weight_a, two in zip(v1, v2, strict=True):
         more = weight_a - two
@@ -94,7 +94,7 @@ def _quadratics(a: np.ndarray, c: np.ndarray, v1: np.ndarray, v2: np.ndarray) ->
 
 
 def _value(quadratic: Quadratic, at: Fraction) -> int:
-    """The value at a rational point, times the square of its denominator."""
+    """The value at a rational point, times the square of the point's denominator."""
     p, q = at.numerator, at.denominator
     return quadratic[0] * q * q + quadratic[1] * p * q + quadratic[2] * p * p
 
@@ -117,9 +117,10 @@ ZERO = Fraction(0)
 @total_ordering
 @dataclass(frozen=True)
 class Root:
-    """The number middle + side sqrt(squared); side is 0 for a fraction, else ±1 with an irrational square root.
+    """The number middle + side sqrt(squared).
 
-    Equal numbers therefore have equal fields.
+    For a fraction `side` is 0; else it is ±1 and the square root is irrational. Equal numbers therefore have equal
+    fields.
     """
 
     middle: Fraction
@@ -142,7 +143,7 @@ class Root:
 
 
 def roots_between(constant: int, slope: int, bend: int, low: Fraction, high: Fraction) -> list[Root]:
-    """The roots of constant + slope t + bend t^2, not all 0, in an open interval."""
+    """The roots of constant + slope t + bend t^2 in an open interval. The coefficients are not all 0."""
     if not bend:
         candidates = [Root(Fraction(-constant, slope))] if slope else []
     else:
@@ -159,10 +160,10 @@ def roots_between(constant: int, slope: int, bend: int, low: Fraction, high: Fra
 
 
 def rational_between(low: Root, high: Root) -> Fraction:
-    """A fraction strictly between two different numbers, the smaller first.
+    """A fraction strictly between two numbers, of which the first must be the smaller.
 
     Raises:
-        ValueError: the first is not the smaller.
+        ValueError: the first is not smaller than the second.
     """
     if not low < high:
         raise ValueError(f"there is no number between {low} and {high}; the first must be the smaller")
@@ -178,7 +179,10 @@ def rational_between(low: Root, high: Root) -> Fraction:
 
 
 def _order(one: Root, other: Root) -> int:
-    """The sign of one - other = (gap + s sqrt(p)) - t sqrt(q), by comparing the squares of both terms."""
+    """The sign of one - other.
+
+    The difference is (gap + s sqrt(p)) - t sqrt(q) with signs s and t. The squares of its two terms are compared.
+    """
     gap = one.middle - other.middle
     left, right = _sign(gap, one.side, one.squared), other.side
     if left != right or left == 0:

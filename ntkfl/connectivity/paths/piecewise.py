@@ -1,4 +1,4 @@
-"""Piecewise polynomials on [0, 1]: their exact supremum and integral."""
+"""Piecewise polynomials on [0, 1], with their exact supremum and integral."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ntkfl.rounding import LONG, running_sum, running_sum_error
 
 @dataclass(frozen=True, eq=False)
 class Supremum:
-    """The largest value, and where it is taken (in the limit, where the function jumps)."""
+    """The largest value, and the point where it is taken. At a jump of the function the value may be a limit."""
 
     value: float
     at: float
@@ -21,27 +21,27 @@ class Supremum:
 
 @dataclass(frozen=True, eq=False)
 class PiecewisePolynomial:
-    """One polynomial in alpha on each piece of [0, 1]."""
+    """A function on [0, 1] that is a polynomial in alpha on each piece."""
 
     edges: np.ndarray  # (P + 1,), ascending
     coefficients: np.ndarray  # (P, degree + 1), constant term first
-    error: float = 0.0  # bound on the rounding of its values that comes from summing the pieces
+    error: float = 0.0  # a bound of that rounding error of the values which the summation of the pieces causes
 
     def at(self, alpha: np.ndarray | float) -> np.ndarray:
-        """Values at points of [0, 1]; at an edge, the value of the piece to the right."""
+        """The values at points of [0, 1]. At an edge it is the value of the piece to the right."""
         points = np.asarray(alpha, LONG)
         piece = np.clip(np.searchsorted(self.edges, points, side="right") - 1, 0, len(self.coefficients) - 1)
         return np.asarray(_horner(self.coefficients[piece], points), float)
 
     def integral(self) -> float:
-        """The integral over [0, 1], by a three-point Gauss rule on each piece, which is exact up to degree 5."""
+        """The integral over [0, 1], by a Gauss rule of three points on each piece. The rule is exact up to degree 5."""
         middle, half = (self.edges[1:] + self.edges[:-1]) / 2, np.diff(self.edges) / 2
         offset = np.sqrt(LONG(3) / 5) * half
         ends = _horner(self.coefficients, middle - offset) + _horner(self.coefficients, middle + offset)
         return float((half * (5 * ends + 8 * _horner(self.coefficients, middle)) / 9).sum())
 
     def minus_line(self, at_zero: float, at_one: float) -> PiecewisePolynomial:
-        """The function less the line through these values at 0 and 1."""
+        """The function less the straight line that has these values at 0 and 1."""
         coefficients = np.zeros((len(self.coefficients), max(2, self.coefficients.shape[1])), LONG)
         coefficients[:, : self.coefficients.shape[1]] = self.coefficients
         coefficients[:, 0] -= at_zero
@@ -49,7 +49,10 @@ class PiecewisePolynomial:
         return PiecewisePolynomial(self.edges, coefficients, self.error)
 
     def supremum(self) -> Supremum:
-        """The supremum over [0, 1]: ends of pieces, and stationary points on the pieces that could reach higher."""
+        """The supremum over [0, 1].
+
+        Candidates are the ends of all pieces, and the stationary points of those pieces that could reach higher.
+        """
         left, right = self.edges[:-1], self.edges[1:]
         side, piece = np.unravel_index(np.argmax(self._at_ends), self._at_ends.shape)
         best, where = self._at_ends[side, piece], self.edges[piece + side]
@@ -61,24 +64,24 @@ class PiecewisePolynomial:
         return Supremum(float(best), float(where))
 
     def upper_bound(self) -> float:
-        """An upper bound of all values, without a search."""
+        """An upper bound of all values that needs no search."""
         return float(self._reach.max())
 
     @cached_property
     def _at_ends(self) -> np.ndarray:
-        """Values at the two ends of each piece, (2, P)."""
+        """The values at the two ends of each piece, (2, P)."""
         return np.stack([_horner(self.coefficients, self.edges[:-1]), _horner(self.coefficients, self.edges[1:])])
 
     @cached_property
     def _reach(self) -> np.ndarray:
-        """An upper bound of each piece: the larger end plus a bound of |p''| (width)^2 / 8."""
+        """An upper bound of each piece: the larger of the values at its ends plus a bound of |p''| (width)^2 / 8."""
         powers = np.arange(self.coefficients.shape[1])
         curvature = np.abs(self.coefficients) @ (powers * (powers - 1)).astype(LONG)
         return self._at_ends.max(axis=0) + curvature * np.diff(self.edges) ** 2 / 8
 
 
 def summed(start: np.ndarray, where: np.ndarray, change: np.ndarray) -> PiecewisePolynomial:
-    """The function with coefficients `start` (degree + 1,) at 0 that change by change[e] (degree + 1,) at where[e].
+    """The function whose coefficients are `start` (degree + 1,) at 0 and change by change[e] (degree + 1,) at where[e].
 
     `where` may have any order; the constant term of `start` and of each row of `change` comes first.
     """
@@ -112,4 +115,5 @@ def _stationary(coefficients: np.ndarray, low: float, high: float) -> np.ndarray
     if bend.any():
         rate = _horner(bend, points)
         points = points - _horner(slope, points) / np.where(rate == 0, np.inf, rate)
-    return middle + half * np.clip(points, -1, 1)  # a point outside may move to an end: the end is a candidate anyway
+    # a point outside of the piece is moved to an end, which is a candidate anyway
+    return middle + half * np.clip(points, -1, 1)

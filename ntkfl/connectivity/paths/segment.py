@@ -1,8 +1,11 @@
-"""Outputs along the segment between two networks: for each sample quadratic between the kinks on the segment.
+"""Outputs along the segment between two networks. For each sample they are quadratic between kinks.
 
 At alpha w_1 + (1 - alpha) w_2 unit i has the pre-activation g_i = alpha a_i + (1 - alpha) c_i with a = U_1 x and c =
 U_2 x, and adds (alpha v_1i + (1 - alpha) v_2i) relu(g_i) to the output. So f is a quadratic in alpha between the points
--c_i / (a_i - c_i) at which some g_i changes its sign. Source: fedgucci/X1, after FedGuCci, Definition 2.1.
+-c_i / (a_i - c_i) at which some g_i changes its sign. These points are called the crossings of the sample, and the
+intervals between them its pieces. A unit is on where g_i > 0.
+
+Source: fedgucci/X1, after FedGuCci, Definition 2.1.
 """
 
 from __future__ import annotations
@@ -19,17 +22,18 @@ from ntkfl.connectivity.paths.piecewise import PiecewisePolynomial, summed
 from ntkfl.rounding import LONG, SMALLEST, long_product, long_product_error, running_sum, running_sum_error
 
 INTERVALS = 32
-ROUNDING = 1e-12  # relative to the terms of a loss: sums of some hundred terms lose less
+ROUNDING = 1e-12  # relative to the terms of a loss; the rounding error of sums of some hundred terms is smaller
 
 
 def absolute_loss_bounds(
     start: TwoLayer, ends: Float[np.ndarray, "N S"], x: Float[np.ndarray, "n l"], y: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-    """For each of N segments from one network, a lower and an upper bound of the largest mean absolute loss on it.
+    """A lower and an upper bound of the largest mean absolute loss on each of N segments that start at one network.
 
-    The lower bound is the largest loss on a grid. Between two neighbouring grid points the loss exceeds the larger of
-    its two values there by at most the outputs' distance from their chord. A neuron with pre-activation z and readout
-    weight v adds |change of z| / 4 times |change of v| to this distance, and times max |v| where z changes its sign.
+    The lower bound is the largest loss on a grid. Between two neighbouring grid points, the loss exceeds the larger of
+    its values at these points by at most the outputs' distance from their chord. A neuron with pre-activation z and
+    readout weight v adds |change of z| / 4 times |change of v| to this distance and, if z changes its sign, also
+    |change of z| / 4 times max |v|.
 
     `ends` holds the parameters in the order of `TwoLayer.vector`.
     """
@@ -51,17 +55,18 @@ def absolute_loss_bounds(
 
 EPS = np.finfo(float).eps
 BELOW_ONE = 1 - EPS / 2  # the largest float below 1
-CHUNK = 2**20  # units times samples whose pieces are held at once in long precision, some 200 bytes each
-MOST_EXPONENT = 150.0  # beyond this exponent norms of outputs overflow
-HELD = 2**24  # units times samples whose products are kept, 32 bytes each
+# number of pairs of unit and sample whose pieces are in memory at once in long precision, some 200 bytes each
+CHUNK = 2**20
+MOST_EXPONENT = 150.0  # for outputs beyond 10 to this power, norms overflow
+HELD = 2**24  # largest number of pairs of unit and sample whose products U x are kept, 32 bytes each
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """The segment alpha w_1 + (1 - alpha) w_2 seen on inputs x (n, l).
+    """The segment alpha w_1 + (1 - alpha) w_2, with the networks' outputs on inputs x (n, l).
 
     Raises:
-        ValueError: networks of different shapes, or inputs that do not fit them.
+        ValueError: the networks have different shapes, or the inputs do not fit them.
     """
 
     first: TwoLayer
@@ -76,7 +81,7 @@ class Segment:
 
     @cached_property
     def size_exponent(self) -> float:
-        """log10 of a bound on the outputs and on all intermediate numbers."""
+        """The decimal logarithm of a bound of the outputs and of all intermediate numbers."""
         nets = (self.first, self.second)
         with np.errstate(divide="ignore"):
             x, u, v = (
@@ -88,7 +93,7 @@ class Segment:
 
     @property
     def crossings_in_all(self) -> int:
-        """Number of pairs of sample and unit that cross, up to rounding, counted for a few samples at a time."""
+        """The number of crossings of all samples, up to rounding. It is counted for a few samples at a time."""
         rows = max(1, CHUNK // len(self.first.hidden))
         return sum(
             int(np.count_nonzero((part @ self.first.hidden.T >= 0) != (part @ self.second.hidden.T >= 0)))
@@ -103,35 +108,35 @@ class Segment:
         return part
 
     def chunks(self, labels: np.ndarray, heavy: int = 1) -> Iterator[tuple[Segment, np.ndarray]]:
-        """The segment on some inputs at a time, so few that their pieces fit in memory, with their labels.
+        """The segment on some inputs at a time, with their labels. These are so few that their pieces fit into memory.
 
-        heavy: memory held for an input, as a multiple of its pieces.
+        `heavy` is the memory that an input needs, as a multiple of the memory for its pieces.
         """
         width = self.first.hidden.shape[0]
         if len(self.x) * width <= HELD:
-            _ = self._sides  # computed once for all chunks of all passes
+            _ = self._sides  # computed here once, for all chunks and for all later calls
         rows = max(1, CHUNK // ((width + 1) * heavy))
         for begin in range(0, len(self.x), rows):
             yield self.sliced(slice(begin, begin + rows)), labels[begin : begin + rows]
 
     @cached_property
     def _sides(self) -> tuple[np.ndarray, np.ndarray]:
-        """a = U_1 x and c = U_2 x, (n, h), long precision."""
+        """The products a = U_1 x and c = U_2 x, (n, h), in long precision."""
         return long_product(self.x, self.first.hidden), long_product(self.x, self.second.hidden)
 
     @cached_property
     def _readouts(self) -> tuple[np.ndarray, np.ndarray]:
-        """v_1 and v_2, (C, h)."""
+        """The readouts v_1 and v_2, (C, h)."""
         return np.atleast_2d(self.first.readout), np.atleast_2d(self.second.readout)
 
     @cached_property
     def crossings(self) -> tuple[np.ndarray, np.ndarray]:
-        """Alphas where units change their sign on each sample, ascending, (n, k), and the units; 1 after the last.
+        """The crossings of each sample, ascending, (n, k), and the units that change there.
 
-        k is the largest number of crossings that a sample has.
+        k is the largest number of crossings of a sample. Samples with fewer crossings have 1 in the remaining places.
         """
         a, c = self._sides
-        crosses = np.where(c >= 0, a < 0, a > 0) & (c != 0)  # c = 0: the unit is on, or off, on the whole segment
+        crosses = np.where(c >= 0, a < 0, a > 0) & (c != 0)  # if c = 0, the unit is on, or off, on the whole segment
         points = np.ones(c.shape)
         points[crosses] = np.minimum(c[crosses] / (c[crosses] - a[crosses]), BELOW_ONE)
         most = int((points < 1).sum(axis=1).max())
@@ -139,9 +144,10 @@ class Segment:
         return np.take_along_axis(points, unit, axis=1), unit
 
     def coefficients(self, channel: int) -> np.ndarray:
-        """Coefficients of one output on the pieces of each sample, (n, k + 1, 3), constant term first, long precision.
+        """The coefficients of one output on each sample's pieces, (n, k + 1, 3), in long precision.
 
-        Piece p of a sample lies between its crossings p - 1 and p; pieces after the last crossing are empty.
+        The constant term comes first. Piece p of a sample lies between its crossings p - 1 and p. The piece after a
+        sample's last crossing ends at 1; all further pieces are empty.
         """
         (a, c), (v1, v2) = self._sides, self._readouts
         one, two = v1[channel].astype(LONG), v2[channel].astype(LONG)
@@ -155,12 +161,12 @@ class Segment:
         for power, term in enumerate(_terms(a.ravel()[flat], c.ravel()[flat], one[unit], two[unit])):
             pieces[power, :, 1:] = term * sign
         sums = np.moveaxis(running_sum(pieces), 0, -1)
-        sums[self.active == 0] = 0  # no unit is on: the sums are rounding alone
+        sums[self.active == 0] = 0  # if no unit is on, the sums are only rounding errors
         return sums
 
     @cached_property
     def active(self) -> np.ndarray:
-        """How many units are on, on the pieces of each sample, (n, k + 1)."""
+        """The number of units that are on, for each piece of each sample, (n, k + 1)."""
         on = self._on
         points, unit = self.crossings
         turns = np.where(np.take_along_axis(on, unit, axis=1), -1, 1) * (points < 1)
@@ -168,15 +174,15 @@ class Segment:
 
     @cached_property
     def _on(self) -> np.ndarray:
-        """Which units are on at the beginning of the first piece, (n, h)."""
+        """Whether each unit is on at the beginning of the first piece of each sample, (n, h)."""
         a, c = self._sides
         return np.asarray((c > 0) | ((c == 0) & (a > 0)))
 
     @cached_property
     def crossing_error(self) -> np.ndarray:
-        """Bound on the error of each sample's crossings before they are rounded, (n,)."""
+        """A bound of the error of each sample's crossings before they are rounded to float64, (n,)."""
         a, c = self._sides
-        near_zero = np.minimum(np.abs(a), np.abs(c)) < self._product_error  # the pre-activation at an end may be 0
+        near_zero = np.minimum(np.abs(a), np.abs(c)) < self._product_error  # then the pre-activation at an end may be 0
         may_cross = (np.sign(a) * np.sign(c) < 0) | near_zero
         with np.errstate(divide="ignore", invalid="ignore"):
             far = np.where(may_cross, 4 * self._product_error / np.abs(a - c), 0)
@@ -184,30 +190,33 @@ class Segment:
 
     @cached_property
     def certainly_dead(self) -> np.ndarray:
-        """The pieces on which f = 0 for certain, except within `crossing_error` of their edges, (n, k + 1)."""
+        """Whether f = 0 for certain on each piece, except at most `crossing_error` from its edges, (n, k + 1)."""
         a, c = self._sides
         loose = (np.maximum(np.abs(a), np.abs(c)) < self._product_error).any(axis=1)
         return np.asarray((self.active == 0) & ~loose[:, None])
 
     @cached_property
     def all_coefficients(self) -> list[np.ndarray]:
-        """`coefficients` of every output, kept."""
+        """The `coefficients` of every output, computed only once."""
         return [self.coefficients(channel) for channel in range(self.first.n_outputs)]
 
     @cached_property
     def edges(self) -> np.ndarray:
-        """The pieces' edges of each sample, (n, k + 2), from 0 to 1."""
+        """The edges of the pieces of each sample, (n, k + 2), from 0 to 1."""
         return np.pad(self.crossings[0], ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
 
     def outputs_at(self, end: int) -> np.ndarray:
-        """The outputs at alpha = 0 or 1, (n, C), long precision: the outputs of the second and of the first network."""
+        """The outputs at alpha = 0 (the second network) or alpha = 1 (the first), (n, C), in long precision."""
         v = self._readouts[1 - end].astype(LONG)
         active = np.maximum(self._sides[1 - end], 0)
         return np.stack([(active * row).sum(axis=1) for row in v], axis=1)
 
     @cached_property
     def absolute_terms(self) -> np.ndarray:
-        """Sum over the units that may be on, of the larger |v| times the larger |U x|, (n, C): at least |f|."""
+        """A bound of |f| on the whole segment, (n, C).
+
+        It is the sum, over the units that may be on, of the larger |v| times the larger |U x| of both networks.
+        """
         (a, c), (v1, v2) = self._sides, self._readouts
         may_be_on = np.maximum(a, c) > -self._product_error
         sizes = np.asarray(np.maximum(np.abs(a), np.abs(c)) * may_be_on, float)
@@ -215,27 +224,29 @@ class Segment:
 
     @cached_property
     def output_error(self) -> np.ndarray:
-        """Bound on the error of the outputs' pieces, (n, C), at any alpha.
+        """A bound of the error of the outputs at any alpha, if they are computed from the pieces, (n, C).
 
-        It has three parts: the products U x; the sums over the units; and edges that are rounded to float64. Between
-        an edge and the true crossing the wrong piece is off by at most |v| |a - c| times their distance.
+        The error has three parts: that of the products U x, that of the sums over the units, and that of the edges,
+        which are rounded to float64. Between an edge and the true crossing the wrong piece is used; its error is at
+        most |v| |a - c| times the distance of edge and crossing.
         """
         largest = np.maximum(*(np.abs(v) for v in self._readouts))
         (a, c) = self._sides
         may_be_on = np.maximum(a, c) > -self._product_error
         products = 4 * (self._product_error * may_be_on) @ largest.T
         sums = 16 * running_sum_error(a.shape[1])
-        underflow = 8 * SMALLEST * may_be_on.sum(axis=1)[:, None]  # underflow of these bounds, which are float64
+        # these bounds themselves are float64 and may underflow
+        underflow = 8 * SMALLEST * may_be_on.sum(axis=1)[:, None]
         return np.asarray(products + (sums + 2 * EPS) * self.absolute_terms + underflow, float)
 
     @cached_property
     def _product_error(self) -> np.ndarray:
-        """Bound on the rounding of a and c, (n, h)."""
+        """A bound of the rounding errors of a and c, (n, h)."""
         return np.maximum(*(long_product_error(self.x, net.hidden) for net in (self.first, self.second)))
 
 
 def _terms(a: np.ndarray, c: np.ndarray, one: np.ndarray, two: np.ndarray) -> Iterator[np.ndarray]:
-    """Coefficients of alpha^0, alpha^1, alpha^2 in (alpha one + (1 - alpha) two)(alpha a + (1 - alpha) c)."""
+    """The coefficients of alpha^0, alpha^1, alpha^2 in (alpha one + (1 - alpha) two)(alpha a + (1 - alpha) c)."""
     rise, more = a - c, one - two
     yield two * c
     yield two * rise + more * c
@@ -243,7 +254,7 @@ def _terms(a: np.ndarray, c: np.ndarray, one: np.ndarray, two: np.ndarray) -> It
 
 
 def squared_error(segment: Segment, y: np.ndarray) -> PiecewisePolynomial:
-    """Mean of |f - y|^2 (summed over the outputs), of degree 4; y (n,) or (n, C)."""
+    """The mean over samples of |f - y|^2, summed over the outputs, with y (n,) or (n, C). Its pieces have degree 4."""
     y = np.asarray(y, float)
     start, where, change = np.zeros(5, LONG), [], []
     for part, labels in segment.chunks(y.reshape(len(y), -1)):
@@ -262,19 +273,19 @@ def squared_error(segment: Segment, y: np.ndarray) -> PiecewisePolynomial:
 
 
 def absolute_error(segment: Segment, y: np.ndarray) -> PiecewisePolynomial:
-    """Mean of |f - y| of a scalar network, of degree 2; y (n,)."""
+    """The mean over samples of |f - y| of a scalar network, with y (n,). Its pieces have degree 2."""
     return _absolute(segment, np.stack([y, np.zeros(len(y))], axis=1))
 
 
 def absolute_gap(segment: Segment) -> PiecewisePolynomial:
-    """Mean of |z|, z = f - alpha f_1 - (1 - alpha) f_2 of a scalar network (FedGuCci, proof of Theorem 3.5)."""
+    """The mean of |f - alpha f_1 - (1 - alpha) f_2| of a scalar network (z in FedGuCci's proof of Theorem 3.5)."""
     parts = [part for part, _ in segment.chunks(segment.x)]
     zero, one = (np.concatenate([part.outputs_at(end)[:, 0] for part in parts]) for end in (0, 1))
     return _absolute(segment, np.stack([zero, one - zero], axis=1))
 
 
 def _absolute(segment: Segment, lines: np.ndarray) -> PiecewisePolynomial:
-    """Mean of |f - line| with a line (constant, slope) for each sample, (n, 2)."""
+    """The mean over samples of |f - constant - slope alpha|, with a constant and a slope for each sample, (n, 2)."""
     start, where, change = np.zeros(3, LONG), [], []
     for part, line in segment.chunks(lines):
         residual = part.coefficients(0)
@@ -292,7 +303,7 @@ def _absolute(segment: Segment, lines: np.ndarray) -> PiecewisePolynomial:
 
 
 def refined(edges: np.ndarray, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same quadratics, with their roots added to the edges: no quadratic changes its sign within a piece."""
+    """The same quadratics, with their roots as further edges, so that no quadratic changes its sign within a piece."""
     both = np.concatenate([edges, roots(edges, pieces).reshape(len(edges), -1)], axis=1)
     order = np.argsort(both, axis=1, kind="stable")
     piece = np.clip(np.cumsum(order < edges.shape[1], axis=1)[:, :-1] - 1, 0, pieces.shape[1] - 1)
@@ -300,18 +311,18 @@ def refined(edges: np.ndarray, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def places(edges: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """For each sample and each of its points, the piece that contains the point, (n, q)."""
+    """The number of the piece that contains each point of each sample, (n, q)."""
     right = [row.searchsorted(at, side="right") for row, at in zip(edges, points, strict=True)]
     return np.clip(np.stack(right) - 1, 0, edges.shape[1] - 2)
 
 
 def located(pieces: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """For each sample, the quadratics of the pieces in which its points lie, (n, q, 3)."""
+    """The quadratics of the pieces with the numbers `place`, (n, q, 3)."""
     return np.take_along_axis(pieces, place[:, :, None], axis=1)
 
 
 def roots(edges: np.ndarray, pieces: np.ndarray) -> np.ndarray:
-    """The roots of each quadratic inside its own piece, (n, p, 2); 1 in place of a missing one."""
+    """The roots of each quadratic inside its own piece, (n, p, 2), with 1 in place of a missing root."""
     constant, slope, bend = (pieces[..., power] for power in range(3))
     discriminant = slope**2 - 4 * bend * constant
     root = np.sqrt(np.maximum(discriminant, 0))
@@ -323,12 +334,12 @@ def roots(edges: np.ndarray, pieces: np.ndarray) -> np.ndarray:
 
 
 def values_at(pieces: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Quadratics (..., 3), constant term first, at points that broadcast to (...)."""
+    """The values of quadratics (..., 3), constant term first, at points that broadcast to (...)."""
     return pieces[..., 0] + points * (pieces[..., 1] + points * pieces[..., 2])
 
 
 def _square(q: np.ndarray) -> Iterator[np.ndarray]:
-    """The coefficients of the squares of quadratics, power by power."""
+    """The coefficients of the squares of quadratics, from the constant term on."""
     c, b, a = q[..., 0], q[..., 1], q[..., 2]
     yield c * c
     yield 2 * b * c

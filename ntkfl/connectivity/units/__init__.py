@@ -1,1 +1,1 @@
-"""Hidden units of networks of any depth: weights that move together, and the orders that bring two networks nearest."""
+"""Hidden units of networks of any depth: which weights are permuted together, and orders that align two networks."""

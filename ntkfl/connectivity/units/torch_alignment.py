@@ -1,4 +1,9 @@
-"""Any torch module as a network that can be averaged, and its alignment by permuting units and channels."""
+"""Any torch module as a network that can be averaged, and the alignment of such networks.
+
+Networks are aligned by permuting units and channels. A group is a set of units that one permutation reorders, in all
+weights in which they occur. A factor is an axis of an array, or a part of an axis, that belongs to one group or to
+none.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +33,14 @@ class TorchNetwork:
     """A torch module with weights of its own, evaluated in evaluation mode and without gradients.
 
     Args:
-        module: gives the architecture; it is neither trained nor changed, and many networks may share it.
+        module: the module that defines the architecture. It is neither trained nor changed, and many networks may share
+            it.
         state: parameters and buffers by name, as `module.state_dict()` has them. Entries that are no real numbers, such
-            as batch norm's counters, are no weights: `at` keeps them. Batch norm's running averages are weights, and
-            are averaged. A tied weight counts once for each of its names.
+            as batch norm's counters, are no weights, and `at` does not change them. Batch norm's running averages count
+            as weights and are averaged. A tied weight counts once for each of its names.
 
     Raises:
-        ValueError: names or shapes that are not the module's, or a weight that is not finite.
+        ValueError: names or shapes are not those of the module, or a weight is not finite.
     """
 
     module: nn.Module
@@ -55,10 +61,10 @@ class TorchNetwork:
 
     @classmethod
     def of(cls, module: nn.Module) -> TorchNetwork:
-        """The module with the weights that it has now.
+        """The network of a module with the weights that the module has now.
 
         Args:
-            module: a torch module; neither trained nor changed.
+            module: a torch module; it is neither trained nor changed.
         """
         return cls(module, module.state_dict())
 
@@ -68,17 +74,17 @@ class TorchNetwork:
         return {name: tuple(value.shape) for name, value in self._weights()}
 
     def vector(self) -> Float[np.ndarray, " S"]:
-        """All weights, float64."""
+        """All weights as one vector of float64, (S,)."""
         return np.concatenate([value.double().cpu().numpy().ravel() for _, value in self._weights()])
 
     def at(self, vector: Float[np.ndarray, " S"]) -> TorchNetwork:
-        """The network of this shape with these weights, in the types that they had.
+        """The network of the same shape with these weights, each in the type that it has here.
 
         Args:
             vector: the weights, shape (S,).
 
         Raises:
-            ValueError: a vector of another shape.
+            ValueError: the vector has another shape.
         """
         weights = self._weights()
         sizes, vector = [value.numel() for _, value in weights], finite_array("vector", vector)
@@ -89,7 +95,7 @@ class TorchNetwork:
         return TorchNetwork(self.module, {**self.state, **replaced})
 
     def outputs(self, x: Tensor | np.ndarray) -> Float[np.ndarray, ...]:
-        """The module's outputs, (n,) or (n, C), float64; an array of inputs takes the type of the first weight.
+        """The module's outputs, (n,) or (n, C), float64.
 
         Args:
             x: inputs of samples, a tensor or an array.
@@ -98,24 +104,24 @@ class TorchNetwork:
             return self.evaluated(self.state, self.inputs(x)).double().cpu().numpy()
 
     def inputs(self, x: Tensor | np.ndarray) -> Tensor:
-        """The inputs as the module gets them, (n, ...).
+        """The inputs as the module gets them, (n, ...). Arrays are converted to the type of the first weight.
 
         Args:
             x: inputs of samples, a tensor or an array.
         """
         if not isinstance(x, Tensor):
-            # copied, since torch warns of read-only arrays
+            # a copy, since torch warns of read-only arrays
             return torch.as_tensor(finite_array("x", x).copy()).to(self._weights()[0][1])
         if x.is_complex() or not bool(torch.isfinite(x).all()):
-            finite_array("x", x)  # raises the error that names what is wrong
+            finite_array("x", x)  # this raises an error whose message says what is wrong
         return x
 
     def evaluated(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-        """The module's outputs, (n, ...), with these weights in place of its own; other weights stay.
+        """The module's outputs, (n, ...), with these tensors in place of the network's weights of the same names.
 
         Args:
             weights: tensors by name.
-            inputs: as `inputs` gives them.
+            inputs: the inputs, as `inputs` returns them.
         """
         training = {part: part.training for part in self.module.modules()}
         self.module.eval()
@@ -129,7 +135,7 @@ class TorchNetwork:
         return outputs
 
     def tied(self) -> list[list[str]]:
-        """The names of weights that are one tensor of the module."""
+        """For each tensor of the module that has several names, these names."""
         names: dict[int, list[str]] = {}
         for every in (self.module.named_parameters, self.module.named_buffers):
             for name, value in every(remove_duplicate=False):
@@ -141,30 +147,30 @@ class TorchNetwork:
 
 
 def units_and_parts(network: TorchNetwork, weights: Mapping[str, Tensor], x: Any) -> tuple[Units, list[Read]]:
-    """The units, and the parts, (outputs, *shape of the inputs), of each layer whose inputs the units permute.
+    """The units, and for each layer that reads units its parts, (outputs, *shape of the layer's inputs).
 
-    A part is a number that the layer reads times the gradient of the outputs in this number; in a two-layer ReLU
-    network it is a hidden unit's contribution to the outputs. Multiplying a unit's incoming weights by c and dividing
-    its outgoing weights by c changes no part. Inputs that several layers read count once: their gradient is the sum
-    over all paths to the outputs.
+    A part is a number that the layer reads, times the derivative of an output with respect to this number. In a
+    two-layer ReLU network it is the contribution of a hidden unit to an output. If a unit's incoming weights are
+    multiplied by c and its outgoing weights divided by c, no part changes. Inputs that several layers read count once;
+    their gradient is the sum over all paths to the outputs.
 
     Args:
         network: any module.
-        weights: the weights whose axes are followed, by name.
-        x: inputs in the module's form.
+        weights: the weights by name.
+        x: the inputs, as the module gets them.
 
     Returns: the units, and the parts of each layer.
 
     Raises:
-        ValueError: as `units_of`; outputs without a gradient.
-        TooLittleMemory: parts that do not fit.
+        ValueError: as `units_of`; or the outputs have no gradient.
+        TooLittleMemory: the parts do not fit into memory.
     """
     trained = {name for name, _ in network.module.named_parameters(remove_duplicate=False)}
     own = {n: value.detach().requires_grad_() if n in trained else value for n, value in weights.items()}
     outputs: list[Tensor] = []
 
     def watched(given: Mapping[str, Tensor], inputs: Any) -> Tensor:
-        # saved values are copied: a module may write in place on values that a gradient needs
+        # saved values are copied, since a module may change in place values that a gradient needs
         with torch.enable_grad(), saved_tensors_hooks(lambda value: value.detach().clone(), lambda value: value):
             outputs.append(network.evaluated(given, inputs))
         return outputs[0]
@@ -184,7 +190,7 @@ def _parts(outputs: Tensor, reads: list[Read]) -> list[Read]:
             "outputs: evaluate it with gradients, or compare by weights or activations"
         )
     rows = outputs.flatten(1) if outputs.ndim > 1 else outputs.reshape(-1, 1)
-    # the parts of the first network, and two copies of the parts of the second
+    # 3: the parts of the first network, and two copies of the parts of the second
     per_row = 8 * sum(read.values.numel() for read in reads) * 3 / len(rows)
     require("the parts of the outputs", lambda n, outputs: per_row * n * outputs, n=len(rows), outputs=rows.shape[1])
     parts: list[list[Tensor]] = [[] for _ in reads]
@@ -198,28 +204,29 @@ def _parts(outputs: Tensor, reads: list[Read]) -> list[Read]:
 
 
 class Numbers(NamedTuple):
-    """An array of numbers, with the factors of its axes."""
+    """An array of numbers that describe units, with the factors of the array's axes."""
 
     values: Float[np.ndarray, ...]
     factors: tuple[Factor, ...]
 
 
 def unit_numbers(network: TorchNetwork, x: Tensor | np.ndarray, by: By = "weights") -> tuple[Units, list[Numbers]]:
-    """The units of a network, and the numbers that describe the units; permuting units permutes the numbers' axes.
+    """The units of a network, and arrays of numbers that describe them. If units are permuted, so are the arrays' axes.
 
     Args:
         network: any module whose axes can be followed.
-        x: inputs. For weights only their shape counts, and one sample is enough.
-        by: "weights": all weights, running averages too. "activations": the numbers that each layer reads, over the
-            square root of the number of samples. "outputs": the parts of `units_and_parts`, over the square root of the
-            number of samples; default weights.
+        x: inputs. If `by` is "weights", only their shape is used, and one sample is enough.
+        by: "weights": all weights, including running averages. "activations": the numbers that each layer reads,
+            divided by the square root of the number of samples. "outputs": the parts of `units_and_parts`, divided by
+            this square root. Default weights.
 
-    Returns: the units, and a list of numbers for every layer.
+    Returns: the units, and a list of arrays: of every weight, or of every layer that reads units.
 
     Raises:
-        ValueError: an unknown rule, no sample. A module that cannot be followed, or has no unit to permute; the message
-            names the weights and the reason. Activations or parts that are not finite; for outputs, no gradient.
-        TooLittleMemory: for outputs, parts that do not fit.
+        ValueError: `by` is unknown, or there is no sample. The module cannot be followed, or has no units that can be
+            permuted; the message names the weights and the reason. Activations or parts are not finite. For outputs:
+            they have no gradient.
+        TooLittleMemory: for outputs, the parts do not fit into memory.
     """
     if by not in RULES:
         raise ValueError(f"units are compared by {', '.join(RULES)}, not by {by!r};{did_you_mean(by, RULES)}")
@@ -260,13 +267,13 @@ Orders = list[Int[np.ndarray, " units"]]
 
 
 class Pair(NamedTuple):
-    """Numbers of the first network, the second network's numbers at the same places, and the factors of their axes.
+    """An array of the first network, the same array of the second network, and the factors of the axes.
 
     Args:
         target: the first network's numbers.
         given: the second network's numbers, of the same shape.
         factors: the factors of the axes.
-        error: the error of the target's entries.
+        error: a bound of the errors of the target's entries; default 0.
     """
 
     target: Float[np.ndarray, ...]
@@ -276,7 +283,7 @@ class Pair(NamedTuple):
 
 
 def viewed(pair: Pair) -> Pair:
-    """The pair with its arrays reshaped, so that every factor has an axis of its own.
+    """The pair, with arrays reshaped so that every factor has an axis of its own.
 
     Args:
         pair: numbers of two networks.
@@ -289,15 +296,15 @@ def viewed(pair: Pair) -> Pair:
 def along(
     values: Float[np.ndarray, ...], factors: Sequence[Factor], orders: Orders, but: int | None = None
 ) -> Float[np.ndarray, ...]:
-    """The numbers with every axis of a group's units in that group's order.
+    """The array, with the units along each axis in the order of the axis's group.
 
     Args:
-        values: the numbers.
-        factors: the factors of their axes.
+        values: the array.
+        factors: the factors of its axes.
         orders: the order of every group's units.
-        but: the axis that stays; default none.
+        but: the axis that is not permuted; default none.
 
-    Returns: numbers of the same shape (...).
+    Returns: an array of the same shape (...).
     """
     for place, factor in enumerate(factors):
         if factor.group is not None and place != but:
@@ -306,7 +313,7 @@ def along(
 
 
 def largest(pairs: Sequence[Pair]) -> float:
-    """The largest number of either network.
+    """The largest absolute value of a number of either network.
 
     Args:
         pairs: the numbers of both networks that are compared.
@@ -317,7 +324,7 @@ def largest(pairs: Sequence[Pair]) -> float:
 def unit_products(
     target: Float[np.ndarray, ...], given: Float[np.ndarray, ...], place: int
 ) -> Float[np.ndarray, "units units"]:
-    """Inner products of each unit's numbers in the first network with each unit's in the second.
+    """The inner products of each unit's numbers in the first network with each unit's numbers in the second.
 
     Args:
         target: the first network's numbers.
@@ -329,7 +336,7 @@ def unit_products(
 
 
 def distance(pairs: Sequence[Pair], orders: Orders | None = None) -> Estimate:
-    """The squared distance over all pairs, a number, with the second network's units in these orders.
+    """The sum of the squared distances of all pairs, a number, with the second network's units in these orders.
 
     Args:
         pairs: the numbers of both networks that are compared.
@@ -342,24 +349,27 @@ def distance(pairs: Sequence[Pair], orders: Orders | None = None) -> Estimate:
     return sum(costs[1:], costs[0])
 
 
-STEPS, GAP = 50, 1e-3  # most steps; smallest relative gain (to first order) for which the steps go on
+STEPS, GAP = 50, 1e-3  # largest number of steps; steps end when the relative gain, to first order, is at most GAP
 
 Means = list[Float[np.ndarray, "units units"]]
 
 
 def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders] = ()) -> Orders:
-    """Orders near a stationary point of the relaxed problem, usually a better start for `match` than the given orders.
+    """Orders near a stationary point of a relaxed problem.
 
-    The unknowns are one doubly stochastic matrix for each group, and all move at once by the method of Frank and Wolfe.
-    Where a tensor has more than two axes of units, the objective is taken to be quadratic along each step.
+    Usually `match` starts better from them than from given orders. In the relaxed problem each group has a doubly
+    stochastic matrix in place of an order, and the inner product of the two networks is maximised. All matrices change
+    together, by the method of Frank and Wolfe. If a tensor has more than two axes of units, the step length is computed
+    as if the objective were quadratic along the step.
 
     Args:
         pairs: the numbers of both networks that are compared.
         sizes: the sizes of the groups.
-        begin: lists of orders, one order for each group; the start is their mean. If empty, the mean of all orders.
+        begin: lists of orders, each list with one order for each group. The start is their mean; if there are none, the
+            mean of all possible orders.
 
     Raises:
-        TooLittleMemory: matrices that do not fit.
+        TooLittleMemory: the matrices do not fit into memory.
     Source: Vogelstein et al. (2015), Fast Approximate Quadratic Programming for Graph Matching
         (arXiv:1112.5507); for weights, Crisostomi et al. (2024), C2M3 (arXiv:2405.17897), section 3.
     """
@@ -392,20 +402,20 @@ def _best(gains: Float[np.ndarray, "units units"]) -> Int[np.ndarray, " units"]:
 
 
 def _scaled(pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs divided by their largest number, so that products are finite."""
+    """The pairs, divided by their largest absolute value, so that products are finite."""
     scale = largest(pairs) or 1.0
     return [pair._replace(target=pair.target / scale, given=pair.given / scale) for pair in pairs]
 
 
 def _slopes(pairs: Sequence[Pair], at: Sequence[np.ndarray], applied: Callable[..., np.ndarray]) -> Means:
-    """The derivative of the inner product with respect to each group's matrix."""
+    """The derivative of the networks' inner product with respect to each group's matrix."""
     return [_slope(pairs, at, group, applied) for group in range(len(at))]
 
 
 def _slope(
     pairs: Sequence[Pair], at: Sequence[np.ndarray], group: int, applied: Callable[..., np.ndarray]
 ) -> Float[np.ndarray, "units units"]:
-    """The derivative with respect to a group's matrix: inner products of first and second network's units."""
+    """The derivative of the networks' inner product with respect to one group's matrix."""
     slope = np.zeros((len(at[group]),) * 2)
     for pair in pairs:
         for place, factor in enumerate(pair.factors):
@@ -415,7 +425,7 @@ def _slope(
 
 
 def _mixed(values: Float[np.ndarray, ...], factors: Sequence[Factor], means: Means, but: int) -> Float[np.ndarray, ...]:
-    """The second network's numbers with the mean of orders applied along all axes but axis `but`."""
+    """The second network's array, multiplied by the groups' matrices along all axes but axis `but`."""
     for place, factor in enumerate(factors):
         if factor.group is not None and place != but:
             values = np.moveaxis(np.tensordot(means[factor.group], values, (1, place)), 0, place)
@@ -432,7 +442,7 @@ def _between(one: Means, other: Means, step: float) -> Means:
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """The result: the order of each group's units, the squared distances before and after reordering, the sweeps."""
+    """The order of each group's units, the squared distances before and after reordering, and the number of sweeps."""
 
     orders: Orders
     cost_before: Estimate
@@ -441,26 +451,29 @@ class Matching:
 
 
 def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Matching:
-    """Permute one group after the other, each time to the best order while the others stay, until no group changes.
+    """Reorder one group after the other, each to its best order for the others' present orders, until none changes.
 
-    Each turn solves an assignment problem. The turn takes its optimum if that lowers the distance by more than
-    rounding. So every change lowers the distance, and the turns end. Where a tensor has one group on two axes (a
-    residual stream of square maps), the distance is not linear in the assignment, and the turn may miss a better order.
-    Where no tensor has two groups, or one group twice, the distance is the smallest possible, from any start; otherwise
-    no single turn lowers it.
+    To reorder a group is an assignment problem. The group gets the optimal order if this lowers the squared distance by
+    more than rounding errors. So every change lowers the distance, and the method ends.
+
+    If no tensor has two groups, or one group on two axes, the result has the smallest possible distance, from any
+    start. Otherwise it is only certain that no reordering of a single group, as above, lowers the distance. If a tensor
+    has one group on two axes (as square maps in a residual stream), the distance is not linear in the assignment, and a
+    better order of this group may be missed.
 
     Args:
         pairs: the numbers of both networks that are compared.
         sizes: the sizes of the groups.
-        starts: number of starting orders, default 1. The first start is the given orders, the second is the result of
-            `relaxed` from the mean of all orders. Each further start is a result of `relaxed` from the mean of the best
-            order so far and an order drawn with a fixed seed. The nearest result is returned; of several within
-            rounding, the first.
+        starts: number of starts, default 1. The first start is the given orders. The second is the result of `relaxed`
+            from the mean of all possible orders. Each further start is the result of `relaxed` from the mean of the
+            best orders so far and random orders, which are drawn with a fixed seed. The result with the smallest
+            distance is returned; if several are equal up to rounding, the first of them.
 
     Raises:
-        ValueError: no start.
+        ValueError: `starts` is below 1.
         TooLittleMemory: as `relaxed`.
-    Source: Git Re-Basin (arXiv:2209.04836), Algorithm 1, where the groups' order is drawn in every sweep.
+    Source: Git Re-Basin (arXiv:2209.04836), Algorithm 1, which goes through the groups in a random sequence in every
+    sweep.
     """
     if starts < 1:
         raise ValueError(f"starts is {starts}; at least 1 is needed")
@@ -479,7 +492,7 @@ def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Match
 
 
 def _descended(pairs: Sequence[Pair], orders: Orders, before: Estimate) -> Matching:
-    """The matching after turns from the first group to the last, beginning with these orders."""
+    """The matching that the method of `match` reaches from these orders."""
     having = [
         [pair for pair in pairs if any(factor.group == group for factor in pair.factors)]
         for group in range(len(orders))
@@ -507,7 +520,7 @@ def weight_pairs(units: Units, first: Mapping[str, Tensor], second: Mapping[str,
     """The weights of two networks of one architecture.
 
     Args:
-        units: groups of units of the architecture.
+        units: the groups of units of the architecture.
         first: the first network's weights by name.
         second: the second network's weights by name.
     """
@@ -515,7 +528,7 @@ def weight_pairs(units: Units, first: Mapping[str, Tensor], second: Mapping[str,
 
 
 def permuted(weights: Mapping[str, Tensor], units: Units, orders: Orders) -> dict[str, Tensor]:
-    """The weights with each group reordered: unit r is the former unit order[r]; the same numbers in the same shape.
+    """The weights with each group of units reordered, in the same shape: unit r is the former unit order[r].
 
     Args:
         weights: the weights by name.
@@ -536,8 +549,8 @@ def _numbers(value: Tensor) -> Float[np.ndarray, ...]:
     return value.detach().double().cpu().numpy()
 
 
-# of 356 runs of git-re-basin (38 pairs of MLPs, three hidden layers) 8 came nearer than six starts, 133 came nearer
-# than one start
+# Of 356 runs of the package git-re-basin (38 pairs of MLPs with three hidden layers), 8 came nearer than `match` with
+# six starts, and 133 came nearer than `match` with one start.
 STARTS = 6
 
 
@@ -546,14 +559,14 @@ class TorchAlignment:
     """The second of two networks, with its units in the order that fits the first network's units.
 
     Args:
-        permutations: a permutation for each group of units, by the name of the group's first weight; unit r of
+        permutations: a permutation for each group of units, under the name of the group's first weight. Unit r of
             `aligned` is unit permutation[r] of the given network.
-        aligned: the network in the new order, which is the same function.
-        cost_before: squared distance before permuting, of the weights, the activations or the parts of the outputs, as
-            `by` says. Activations and parts have the module's rounding, which the error leaves out.
+        aligned: the network with its units in the new order; its function is the same.
+        cost_before: the squared distance before permuting, of the weights, the activations or the parts of the outputs,
+            as `by` says. Its error does not contain the module's rounding of activations and parts.
         cost_after: the squared distance in the new order.
-        sweeps: number of sweeps over all groups, from the best start.
-        held: the weights whose units stay in their places, with the reasons.
+        sweeps: number of sweeps over all groups that followed the best start.
+        held: the weights whose units were not permuted, with the reasons.
     """
 
     permutations: Mapping[str, Int[np.ndarray, " units"]]
@@ -567,27 +580,28 @@ class TorchAlignment:
 def align_torch(
     first: TorchNetwork, second: TorchNetwork, x: Tensor | np.ndarray, by: By = "weights", starts: int = STARTS
 ) -> TorchAlignment:
-    """Permute the second network's units, layer after layer until nothing changes, to the order nearest to the first's.
+    """Permute the second network's units, group after group, to be near the first network's, until nothing changes.
 
-    One evaluation shows which axes of the weights belong together, so that no list of layers is needed. The groups of a
-    group norm, and of a grouped convolution, have their channels permuted alike. Batch norm is taken in evaluation
-    mode: its weights and running averages move with their channels. The mean of two aligned networks has the mean of
-    their running averages, which differ from the averages of the mean's own activations (Jordan et al. 2023, REPAIR):
-    compute them again before you evaluate the mean.
+    One evaluation shows which axes of the weights belong together, so that no list of layers is needed. In a group norm
+    or a grouped convolution, all its groups get the same permutation of their channels. Batch norm is used in
+    evaluation mode: its weights and running averages are permuted with the channels.
+
+    The mean of two aligned networks has the means of their running averages. These differ from the averages of the mean
+    network's own activations (Jordan et al. 2023, REPAIR), so compute running averages again before you evaluate the
+    mean.
 
     Args:
         first: the network that stays.
         second: the network whose units are permuted, of the same architecture.
-        x: inputs. For weights only their shape counts, and one sample is enough.
-        by: the description of the units, as in `unit_numbers`: weights, activations, or the units' parts of the
-            outputs; default weights.
-        starts: the number of orders of the units from which the turns begin, as in `match`; the nearest result counts.
-            With several hidden layers and `by` weights each start ends in a minimum of its own, and the minima differ
-            by some percent. For three layers of 1024 units one start takes 7 seconds on one core, six take 50;
-            default 6.
+        x: inputs. If `by` is "weights", only their shape is used, and one sample is enough.
+        by: how units are described, as in `unit_numbers`: by "weights", by "activations", or by their parts of the
+            "outputs"; default weights.
+        starts: the number of starts, as in `match`; the nearest result is returned. With several hidden layers and `by`
+            weights, each start leads to another minimum, and the distances of the minima differ by some percent. For
+            three layers of 1024 units, one start takes 7 seconds on one core and six starts take 50. Default 6.
 
     Raises:
-        ValueError: networks of different shapes, no start, or as `unit_numbers`.
+        ValueError: the networks have different shapes, or `starts` is below 1; and as `unit_numbers`.
         TooLittleMemory: as `unit_numbers`.
     Source: Git Re-Basin (arXiv:2209.04836), sections 3.1 and 3.2; for outputs, the parts in place of activations.
     """
@@ -601,13 +615,13 @@ def moved(network: TorchNetwork, units: Units, matching: Matching, x: Tensor | n
     """The network with its units in the orders of a matching.
 
     Args:
-        network: the network whose units are moved.
-        units: its groups of units.
-        matching: the order of each group.
+        network: the network whose units are reordered.
+        units: the groups of its units.
+        matching: the orders of the groups.
         x: inputs of samples.
 
     Raises:
-        ValueError: the outputs change, which happens only if the module computes with more than torch's operations.
+        ValueError: the outputs change. This happens only if the module computes with other operations than torch's.
     """
     aligned = TorchNetwork(network.module, permuted(network.state, units, matching.orders))
     before, after = network.outputs(x), aligned.outputs(x)
@@ -634,20 +648,20 @@ def align_torch_group(
     Args:
         networks: two or more of one architecture.
         x: inputs of samples, as in `align_torch`.
-        by: the description of a unit, as in `align_torch`; default "weights".
-        reference: the index of the network that the others are aligned to. None: networks take turns, and each is
-            aligned to the mean of the others' numbers, until no unit moves. No turn raises the sum of squared distances
-            over all pairs, and no network is preferred.
-        starts: the number of starting orders in every turn, as in `align_torch`; default 6.
+        by: how units are described, as in `align_torch`; default "weights".
+        reference: the index of the network to which the others are aligned. None: one network after the other is
+            aligned to the mean of the others' numbers, again and again until no unit changes its place. None of these
+            alignments raises the sum of squared distances over all pairs, and no network is preferred.
+        starts: the number of starts of every alignment, as in `align_torch`; default 6.
 
     Returns:
-        An alignment for every network. Its costs are distances to the reference, or to the mean of the others; its
-        sweeps are counted over all rounds.
+        An alignment for every network. Its costs are squared distances to the reference, or to the mean of the others.
+        Its number of sweeps is the sum over all alignments.
 
     Raises:
-        ValueError: as `align_torch`; a reference that is no network's index.
+        ValueError: as `align_torch`; or the reference is not the index of a network.
         TooLittleMemory: as `align_torch`.
-    Source: Git Re-Basin (arXiv:2209.04836), Algorithm 3 (MergeMany), with numbers of units in place of weights.
+    Source: Git Re-Basin (arXiv:2209.04836), Algorithm 3 (MergeMany), with the units' numbers in place of weights.
     """
     check_shapes(networks)
     if reference is not None and not 0 <= reference < len(networks):
@@ -681,7 +695,7 @@ def align_torch_group(
 
 
 def _to_the_others(k: int, numbers: Sequence[Numbers], at: Sequence[Sequence[np.ndarray]]) -> list[Pair]:
-    """The k-th network's numbers and the mean of the others', all in their present order."""
+    """The k-th network's numbers and the mean of the other networks' numbers, all in the present orders."""
     pairs = []
     for place, layer in enumerate(numbers):
         mean = mean_of_others(k, [Estimate.exact(values[place]) for values in at])

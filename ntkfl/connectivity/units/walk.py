@@ -1,9 +1,12 @@
-"""Which entries of a network's weights may be permuted together: the network runs once, and its axes are followed.
+"""Finds which entries of a network's weights may be permuted together, by following axes through one run.
 
-A rule says what an operation of torch means for axes: which axes move together, and which stay in their places. The
-rule looks at one call, unites and holds the axes of its tensors, and returns the axes of the first result. A rule is
-sound if permuting the united entries of all arguments alike permutes the result alike: then any permutation of units
-that are not held leaves a network's function unchanged.
+Axes are united if their entries must be permuted together, and held if their entries must stay in their places. For
+every operation of torch there is a rule. It looks at one call, unites and holds the axes of the tensors among the
+arguments, and returns the axes of the first result. A rule is sound if the same permutation of united entries of all
+arguments permutes the result in the same way. If all rules are sound, any permutation of units that are not held leaves
+the network's function unchanged.
+
+An axis is made of atoms. For example, if a view joins two axes, the new axis has the atoms of both.
 """
 
 from __future__ import annotations
@@ -22,24 +25,28 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 @dataclass(eq=False)
 class Atom:
-    """Part of an axis, `size` entries long, whose entries are permuted together wherever it stands."""
+    """A part of an axis, with `size` entries.
+
+    In all axes that have this atom its entries are permuted in the same way.
+    """
 
     size: int
-    held: str = ""  # the reason why its entries must stay in their places; "" where they may be permuted
-    joined: Atom | None = None  # the atom to which this atom is joined
+    held: str = ""  # the reason why its entries must stay in their places; "" if they may be permuted
+    joined: Atom | None = None  # the atom with which this atom is united
     parts: tuple[Atom, ...] = ()  # the atoms whose product this atom is
 
 
-Axis = tuple[Atom, ...]  # row-major, the last atom fastest; an axis of size 1 has no atoms
+# entries are numbered in row-major order, the last atom fastest; an axis of size 1 has no atoms
+Axis = tuple[Atom, ...]
 
 
 def axis(size: int, held: str = "") -> Axis:
-    """A new axis, which moves with no other axis."""
+    """A new axis, which is not united with any other axis."""
     return (Atom(size, held),) if size != 1 else ()
 
 
 def resolved(atoms: Iterable[Atom]) -> Axis:
-    """The same axis in atoms that are neither joined nor split."""
+    """The same axis, given by atoms that are neither joined to another atom nor split into parts."""
     whole_atoms: list[Atom] = []
     for atom in atoms:
         while atom.joined is not None:
@@ -49,20 +56,21 @@ def resolved(atoms: Iterable[Atom]) -> Axis:
 
 
 def length(atoms: Axis) -> int:
-    """How many entries the axis has."""
+    """The number of entries of the axis."""
     return prod(atom.size for atom in atoms)
 
 
 def hold(atoms: Iterable[Atom], why: str) -> None:
-    """Keep the entries of the axis in their places."""
+    """Mark the entries of the axis as held in their places, for the reason `why`."""
     for atom in resolved(atoms):
         atom.held = atom.held or why
 
 
 def unite(first: Axis, second: Axis) -> None:
-    """Let the entries of two axes of one length move together, part by part if one axis is a product.
+    """Unite two axes of the same length: their entries must be permuted together.
 
-    Where the parts of the two axes do not fit each other, both axes are held.
+    If an axis is a product of atoms, this is done atom by atom. If the atoms of the two axes do not fit each other,
+    both axes are held.
     """
     one, other = resolved(first), resolved(second)
     while one and other:
@@ -79,9 +87,9 @@ def unite(first: Axis, second: Axis) -> None:
 
 
 def regrouped(atoms: Iterable[Atom], sizes: Sequence[int]) -> list[Axis]:
-    """The axes of a tensor after `view`: the same atoms in the same order, in axes of other sizes of the same product.
+    """The axes of a tensor after `view`: the same atoms in the same order, as axes of the new sizes.
 
-    Where a new axis would cut an atom into parts that are no factors of its size, all axes are held.
+    If a new axis would cut an atom into parts that are no factors of its size, all axes are held.
     """
     rest, axes = resolved(atoms), []
     whole = rest
@@ -98,7 +106,7 @@ def regrouped(atoms: Iterable[Atom], sizes: Sequence[int]) -> list[Axis]:
 
 
 def _divides(atom: Atom, leading: int) -> bool:
-    """Make the atom a product whose first factor has this size, if there is such a factor; returns whether there is."""
+    """Split the atom into two atoms, the first of size `leading`, if this divides its size. Returns whether it does."""
     if leading < 2 or leading >= atom.size or atom.size % leading:
         return False
     atom.parts = Atom(leading, atom.held), Atom(atom.size // leading, atom.held)
@@ -110,33 +118,33 @@ PLACE = "the image's pixels have places"
 
 @dataclass(frozen=True, eq=False)
 class _Call:
-    """A call of an operation: its arguments by name, and the known axes of its tensors."""
+    """A call of an operation: its arguments by name, and the axes of the tensors among them."""
 
     arguments: Mapping[str, Any]
-    tensors: Sequence[Tensor]  # all tensors among the arguments, also tensors in lists
-    axes_of: Callable[[Tensor], list[Axis]]  # tensor -> its axes
+    tensors: Sequence[Tensor]  # all tensors among the arguments, including those in lists
+    axes_of: Callable[[Tensor], list[Axis]]  # a tensor -> its axes
     sizes: tuple[int, ...]  # sizes of the first result
 
     def __getitem__(self, name: str) -> Any:
         return self.arguments[name]
 
     def axes(self, name: str) -> list[Axis]:
-        """The axes of a tensor among the arguments; no axes for None."""
+        """The axes of the argument of this name, a tensor; [] if the argument is None."""
         tensor = self.arguments[name]
         return [] if tensor is None else self.axes_of(tensor)
 
     def dims(self, ndim: int) -> list[int]:
-        """The dimensions that the call names, from 0; all dimensions if the call names none."""
+        """The dimensions that the argument `dim` names, counted from 0; all dimensions if it names none."""
         given = self.arguments.get("dim")
         given = [given] if isinstance(given, int) else given
         return sorted(dim % ndim for dim in given) if given else list(range(ndim))
 
 
-Rule = Callable[[_Call, list[Axis]], list[Axis]]  # takes a copy of the first tensor's axes; gives the result's axes
+Rule = Callable[[_Call, list[Axis]], list[Axis]]  # (call, a copy of the first tensor's axes) -> the result's axes
 
 
 def pointwise(call: _Call, _: list[Axis]) -> list[Axis]:
-    """The rule of operations entry by entry, with broadcasting."""
+    """The rule for operations entry by entry, with broadcasting."""
     result: list[Axis] = [() for _ in call.sizes]
     for tensor in call.tensors:
         _broadcast(call.axes_of(tensor), result)
@@ -193,7 +201,10 @@ def _reduced(call: _Call, axes: list[Axis]) -> list[Axis]:
 
 
 def _product(first: str, second: str) -> Rule:
-    """The rule of products of matrices, vectors and batches of matrices; torch calls the summand of a product self."""
+    """The rule for products of matrices, vectors and batches of matrices.
+
+    `first` and `second` are the names of the two factors. If `first` is not "self", the argument "self" is a summand.
+    """
 
     def rule(call: _Call, axes: list[Axis]) -> list[Axis]:
         a, b = call.axes(first), call.axes(second)
@@ -211,7 +222,7 @@ def _product(first: str, second: str) -> Rule:
 
 
 def _convolution(call: _Call, x: list[Axis]) -> list[Axis]:
-    """The rule of convolutions; with groups, channels move alike in all groups."""
+    """The rule for convolutions. If a convolution has groups, all groups get the same permutation of their channels."""
     weight, groups = call.axes("weight"), axis(call["groups"])
     for atoms in (*x[2:], *weight[2:]):
         hold(atoms, PLACE)
@@ -226,7 +237,7 @@ def _convolution(call: _Call, x: list[Axis]) -> list[Axis]:
 
 
 def _pooled(dims: int) -> Rule:
-    """The rule of pooling over the last dimensions, whose entries stay in their places."""
+    """The rule for pooling over the last dimensions, whose entries stay in their places."""
 
     def rule(call: _Call, axes: list[Axis]) -> list[Axis]:
         for atoms in axes[-dims:]:
@@ -243,7 +254,11 @@ def _layer_norm(call: _Call, axes: list[Axis]) -> list[Axis]:
 
 
 def _channel_norm(call: _Call, axes: list[Axis]) -> list[Axis]:
-    """The rule of batch and group norm: a channel has one weight, bias and running average; channels form groups."""
+    """The rule for batch norm and group norm.
+
+    A channel's weight, bias and running averages are permuted with it. All groups of a group norm get the same
+    permutation of their channels.
+    """
     if "group" in call.arguments:
         unite(axes[1], axis(call["group"]) + axis(length(axes[1]) // call["group"]))
     for tensor in call.tensors[1:]:
@@ -252,7 +267,7 @@ def _channel_norm(call: _Call, axes: list[Axis]) -> list[Axis]:
 
 
 def _cut(call: _Call, axes: list[Axis]) -> list[Axis]:
-    """The rule of slice and select, which choose entries by their place."""
+    """The rule for slice and select, which choose entries by their place."""
     dim = call["dim"] % len(axes)
     if "index" in call.arguments:
         hold(axes[dim], "one of its entries is selected by its place")
@@ -264,7 +279,7 @@ def _cut(call: _Call, axes: list[Axis]) -> list[Axis]:
 
 
 def _split(call: _Call, axes: list[Axis]) -> list[Axis]:
-    """The rule of splits: parts of one size make the axis a product, and entries move alike in all parts."""
+    """The rule for splits. If all parts have the same size, they all get the same permutation of their entries."""
     dim = call["dim"] % len(axes)
     part, whole = call.sizes[dim], length(axes[dim])
     if call["split_size"] == part and whole % part == 0:
@@ -325,7 +340,7 @@ PRODUCTS = {
     "addmm": ("mat1", "mat2"),
     "addmv": ("mat", "vec"),
     "baddbmm": ("batch1", "batch2"),
-    "convolution": ("input", "weight"),  # convolution has a rule of its own
+    "convolution": ("input", "weight"),  # listed for the names of its factors; its rule is `_convolution`
 }
 RULES: dict[str, Rule] = {
     **dict.fromkeys(ENTRYWISE, pointwise),
@@ -354,14 +369,14 @@ Function = Callable[[dict[str, Tensor], Any], Tensor]
 
 
 class Factor(NamedTuple):
-    """Part of an axis: its size, and the number of the group that permutes it; None if no group does."""
+    """An axis or a part of an axis: its size, and the number of the group of units along it, or None."""
 
     size: int
     group: int | None
 
 
 class Read(NamedTuple):
-    """A layer's input: its values, the factors of all its axes in order, and the place of its gradient."""
+    """The input of a layer: its values, the factors of all its axes in order, and the graph edge of its gradient."""
 
     values: Tensor
     factors: tuple[Factor, ...]
@@ -370,14 +385,14 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class Units:
-    """The hidden units of a network in groups, each of which may be permuted without changing its function.
+    """The hidden units of a network in groups. Each group may be permuted without changing the network's function.
 
     Args:
-        names: for each group, the first weight that it moves.
+        names: for each group, the name of the first weight that has its units.
         sizes: the size of each group.
-        factors: for every weight the factors of all its axes, in order. A weight that is reshaped to the sizes of its
-            factors has its own axis for each group.
-        held: weights whose first axis stays in its place without being the network's output, with the reason.
+        factors: for every weight the factors of all its axes, in order. If a weight is reshaped to the sizes of its
+            factors, each factor is an axis.
+        held: weights whose first axis is held although it is not the network's output, with the reason.
     """
 
     names: tuple[str, ...]
@@ -387,7 +402,7 @@ class Units:
 
 
 class Followed(NamedTuple):
-    """A tensor's axes (None: no rule gives them), whether it depends on the inputs, the last weight used for it."""
+    """A tensor's axes (None if no rule gives them), whether it depends on the inputs, and the last weight before it."""
 
     axes: list[Axis] | None
     of_input: bool
@@ -397,22 +412,23 @@ class Followed(NamedTuple):
 def units_of(
     function: Function, weights: Mapping[str, Tensor], x: Any, tied: Sequence[Sequence[str]] = ()
 ) -> tuple[Units, list[Read]]:
-    """Run the function once, and follow the axes of weights and inputs through its operations.
+    """The groups of units of a function. It is run once, and axes of weights and inputs are followed through it.
 
-    The axes of inputs and outputs stay in their places, and so do those of constants. In a group of convolutions, or of
-    channels that are normalised together, channels are permuted alike in each group.
+    The axes of inputs, outputs and constants are held. In a grouped convolution or a group norm, all groups get the
+    same permutation of their channels.
 
     Args:
-        function: (weights, x) -> outputs, of torch's operations.
-        weights: all weights that the function reads, by name.
-        x: inputs, at least one sample.
-        tied: names of weights that are to stay equal; default none.
+        function: (weights, x) -> outputs, computed by operations of torch.
+        weights: all weights that the function uses, by name.
+        x: the inputs of at least one sample.
+        tied: lists of names of weights that must stay equal to each other; default none.
 
     Returns:
-        The units, and for each layer the factors of its inputs, where these depend on x.
+        The units, and for each layer whose input depends on x this input with its factors.
 
     Raises:
-        ValueError: an operation through which axes cannot be followed, with the weights before it.
+        ValueError: the axes cannot be followed through an operation; the message names it and the last weight before
+            it.
     """
     walk = _Walk(weights, x)
     for names in tied:
@@ -450,14 +466,14 @@ def units_of(
 
 
 OUTPUT, INPUT = "it is the network's output", "it is the network's input"
-# operations for whose arguments only the shape counts
+# operations that use only the shape of their argument
 CONSTANTS = ("empty_like", "zeros_like", "ones_like", "full_like")
-COPIES = ("detach", "alias", "clone")  # operations on any tensor, also on one whose axes are not known
+COPIES = ("detach", "alias", "clone")  # operations that are allowed on any tensor, even if its axes are not known
 CONSTANT = "an operation combines it with a constant"
 
 
 class _Walk(TorchDispatchMode):
-    """Follows the axes of tensors through every operation that is run under it."""
+    """A context that follows the axes of tensors through every operation of torch."""
 
     def __init__(self, weights: Mapping[str, Tensor], x: Any) -> None:
         super().__init__()
@@ -469,7 +485,7 @@ class _Walk(TorchDispatchMode):
             self.followed[x] = Followed([axis(size, INPUT) for size in x.shape], True, "")
 
     def axes_of(self, tensor: Tensor) -> list[Axis]:
-        """The axes of a tensor; the axes of a tensor that comes from neither weights nor inputs are held."""
+        """The axes of a tensor. If it comes from neither weights nor inputs, its axes are held."""
         if tensor not in self.followed:
             return [axis(size, CONSTANT) for size in tensor.shape]
         known = self.followed[tensor]
@@ -508,7 +524,7 @@ class _Walk(TorchDispatchMode):
         return result
 
     def _read(self, operands: Sequence[Tensor]) -> None:
-        """Keep the operand that depends on the inputs, if the other operand is independent of them."""
+        """Store the operand that depends on the inputs, if the other operand does not."""
         moving = [operand for operand in operands if operand in self.followed and self.followed[operand].of_input]
         if len(moving) == 1:
             (read,) = moving
@@ -517,7 +533,7 @@ class _Walk(TorchDispatchMode):
 
 
 def _arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an operation, by name, with defaults."""
+    """The arguments of an operation by name, including defaults."""
     declared = func._schema.arguments
     defaults = {argument.name: argument.default_value for argument in declared if argument.has_default_value()}
     given = defaults | dict(zip((argument.name for argument in declared), args, strict=False)) | dict(kwargs)
@@ -534,7 +550,10 @@ def _where(after: str) -> str:
 
 
 def _fitting(axes: Sequence[Axis], tensor: Tensor) -> list[Axis]:
-    """The axes, where their lengths are the tensor's sizes; a shorter axis is held, since it is a part of a split."""
+    """The axes if their lengths are the sizes of the tensor. An axis of another length is replaced by one that is held.
+
+    That happens for the last part of a split, which may be shorter.
+    """
     return [
         atoms if length(atoms) == size else axis(size, "it is a part of a split")
         for atoms, size in zip(axes, tensor.shape, strict=True)
