@@ -1,4 +1,9 @@
-"""Tests of whether an implementation is the algorithm: cases with reference trajectories, and verdicts on answers."""
+"""Tests whether an implementation of a federated method is the published method.
+
+The conformance kit is a set of cases: small federated problems, each with a method, its options and a reference
+trajectory. An adapter is a Python file that runs a case with some implementation; its result is called the answer. The
+verdict on an answer says whether it equals the reference.
+"""
 
 from ntkfl.conformance.comparing import Difference
 from ntkfl.conformance.conformance_case import ConformanceCase

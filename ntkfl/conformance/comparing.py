@@ -9,13 +9,13 @@ import numpy as np
 from ntkfl.conformance.conformance_case import ConformanceCase
 from ntkfl.conformance.kit_cases import KitCase, Trajectory, loops_of
 
-TOLERANCE = 1e-10  # for float64; relative to the largest number of the round, if this is above 1
-MARGIN = 16  # for float32; multiple of the errors that rounding makes in the plain loop
+TOLERANCE = 1e-10  # for float64: allowed error, relative to the largest number of the round if that is above 1
+MARGIN = 16  # for float32: factor on the errors that rounding makes in the reference implementation
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first deviation of an answer from the reference: the round, from 1, the name of the values, and the error."""
+    """The first difference between answer and reference: the round, from 1, the name of the values, and the error."""
 
     round: int
     name: str
@@ -23,7 +23,7 @@ class Difference:
 
 
 def first_difference(answered: Trajectory, reference: Trajectory, allowed: np.ndarray) -> Difference | None:
-    """The first round, and in this round the first name, for which `answered` is farther off than allowed."""
+    """The first difference that is larger than allowed, by rounds and then by names; None if there is none."""
     for number, most in enumerate(allowed):
         for name in (name for name in reference if name in answered):
             size = float(np.abs(answered[name][number] - reference[name][number]).max())
@@ -34,10 +34,11 @@ def first_difference(answered: Trajectory, reference: Trajectory, allowed: np.nd
 
 @cache
 def allowed(case: KitCase, precision: str) -> np.ndarray:
-    """How far an answer of this precision may be off after every round, (rounds,).
+    """The largest error that is allowed for an answer of this precision after every round, (rounds,).
 
-    For float64 the limit is 1e-10 of the largest number. For float32 the limit is 16 times a sum: the largest error of
-    the plain loop up to that round, when run in float32, plus a rounding of the largest number.
+    For float64 it is 1e-10 of the largest number. For float32 it is 16 times the sum of two errors: the largest error,
+    up to that round, of the method's reference implementation if it runs in float32, and a rounding error of the
+    largest number.
     """
     if precision == "float64":
         return np.array([_of_double(case.expected, number) for number in range(case.case.rounds)])
@@ -51,7 +52,7 @@ def rounds_allowed(
     values: Trajectory,
     precision: str,
 ) -> Iterator[tuple[Mapping[str, np.ndarray], float]]:
-    """A computation's values after every round, and how far `values` of this precision may differ from them."""
+    """The values of a computation after every round, and the largest allowed difference of `values` from them."""
     if precision == "float64":
         for number, double in enumerate(run(case)):
             yield double, _of_double(values, number)

@@ -1,4 +1,7 @@
-"""A case of the conformance kit, as an adapter gets it. This file needs only numpy, since other interpreters run it."""
+"""A case of the conformance kit, as an adapter gets it.
+
+This file needs only numpy, since adapters run in other interpreters.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ DOCUMENT, ARRAYS = "case.json", "case.npz"
 
 
 class Batch(NamedTuple):
-    """One local step: its samples, x (b, d) and y (b,), numbers drawn uniformly, and whether the step ends a pass."""
+    """One local step: its samples x (b, d) and y (b,), its uniform random numbers, and whether a pass ends with it."""
 
     x: np.ndarray
     y: np.ndarray
@@ -27,12 +30,12 @@ class ConformanceCase:
     Args:
         document: the content of `case.json` (`ntkfl.conformance.kit.SCHEMA`).
         arrays: the contents of `case.npz`: x (n, d), y (n,), owner (n,), the client of each sample, start/NAME for
-            every tensor of the model, and noise (rounds, P), standard normal, where the method adds noise.
+            every tensor of the model before training, and noise (rounds, P), standard normal, if the method adds noise.
 
-    `start` and the results of `flat` are vectors (P,), the tensors one after the other.
+    `start` and the results of `flat` are vectors (P,), which have the entries of the tensors one after the other.
 
     Raises:
-        ValueError: another format.
+        ValueError: the document has another format.
     """
 
     def __init__(self, document: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
@@ -71,7 +74,7 @@ class ConformanceCase:
             return cls(document, dict(arrays))
 
     def write(self, folder: Path) -> None:
-        """Write the case into an empty folder; floats are read back from the JSON to the bit.
+        """Write the case into an empty folder. Floats in the JSON are read back exactly.
 
         Args:
             folder: an empty folder.
@@ -98,7 +101,7 @@ class ConformanceCase:
         return list(self._steps[number])
 
     def batches(self, number: int, client: int) -> list[Batch]:
-        """The local steps of a client of the cohort in a round, in their order.
+        """The local steps of a client in a round, in their order. The client must be in the cohort.
 
         Args:
             number: the round, from 0.
@@ -111,7 +114,7 @@ class ConformanceCase:
         return Batch(self.x[rows], self.y[rows], tuple(step["draws"]), step["ends_pass"])
 
     def trained(self, number: int, client: int, received: np.ndarray) -> np.ndarray:
-        """The client's model after its local steps from the received one, (P,), for adapters that test a server.
+        """The client's model after its local steps from the received model, (P,), for adapters that test only a server.
 
         Args:
             number: the round, from 0.
@@ -138,7 +141,7 @@ class ConformanceCase:
         return self.x[self.members[client]], self.y[self.members[client]]
 
     def tensors(self, flat: np.ndarray) -> dict[str, np.ndarray]:
-        """The model's tensors by name, from a vector (P,).
+        """The tensors by name, made from a vector (P,).
 
         Args:
             flat: the model as a vector, shape (P,).
@@ -146,7 +149,7 @@ class ConformanceCase:
         return {name: flat[first:end].reshape(shape) for name, first, end, shape in self._parts}
 
     def flat(self, tensors: dict[str, Any]) -> np.ndarray:
-        """The vector (P,) of the tensors, given by name.
+        """The vector (P,) made from tensors by name.
 
         Args:
             tensors: the model's tensors by name.
@@ -155,14 +158,14 @@ class ConformanceCase:
 
     @property
     def results(self) -> tuple[str, ...]:
-        """The result of an implementation after every round: the model's tensors.
+        """The names of the arrays that an implementation must return after every round: those of the model's tensors.
 
-        LoRA's factors are not unique; the result has the weight base + B A in their place.
+        For LoRA it is only "weight", the weight base + B A, since the factors A and B are not unique.
         """
         return ("weight",) if self.model == "lora" else tuple(self.shapes)
 
     def result(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """The result in the form of `results`, from a vector (P,).
+        """The arrays of `results` for the model with this vector (P,).
 
         Args:
             w: the model as a vector, shape (P,).
@@ -171,10 +174,10 @@ class ConformanceCase:
         return {"weight": adapted(own)} if self.model == "lora" else own
 
     def gradient(self, w: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The gradient at w of the mean of the samples' losses, or of the sum where the case's `loss` says so, (P,).
+        """The gradient at w of the mean of the samples' losses, or of their sum if the case's `loss` says so, (P,).
 
         Args:
-            w: flat, (P,).
+            w: the model as a vector, (P,).
             x: inputs of samples.
             y: labels of the same samples.
         """

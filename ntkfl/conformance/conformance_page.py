@@ -1,4 +1,4 @@
-"""The verdicts on an implementation, as text, Markdown and JSON."""
+"""Writes the verdicts on an implementation as text, Markdown and JSON."""
 
 import datetime
 from collections import Counter
@@ -43,10 +43,10 @@ def as_json(result: Conformance) -> dict[str, Any]:
 
 
 def from_json(content: Mapping[str, Any]) -> Conformance:
-    """The result that `as_json` wrote.
+    """The verdicts from the JSON that `as_json` wrote.
 
     Args:
-        content: JSON of `as_json`.
+        content: the JSON, as `as_json` returns it.
 
     Raises:
         KeyError, TypeError, ValueError: `as_json` did not write this content.
@@ -65,7 +65,7 @@ def from_json(content: Mapping[str, Any]) -> Conformance:
 
 
 def as_text(result: Conformance) -> str:
-    """A line for each method; below it the first difference and a line for every failed case; the totals come last.
+    """The verdicts as text. Each method has a line; below it come its first difference and its failed cases.
 
     Args:
         result: the verdicts on an implementation.
@@ -80,7 +80,7 @@ def method_lines(verdict: MethodVerdict, width: int = 0) -> Iterator[str]:
 
     Args:
         verdict: the verdict on a method.
-        width: columns to which names are padded, default 0.
+        width: number of characters to which names are padded, default 0.
     """
     yield f"{verdict.method:<{width}}  {verdict.outcome.value:<8}  {_counted(verdict)}"
     for text in _explained(verdict):
@@ -93,7 +93,7 @@ def method_lines(verdict: MethodVerdict, width: int = 0) -> Iterator[str]:
 
 
 def summary(result: Conformance) -> str:
-    """One line: the number of methods with each verdict.
+    """A line with the number of methods for each verdict.
 
     Args:
         result: the verdicts on an implementation.
@@ -102,7 +102,7 @@ def summary(result: Conformance) -> str:
 
 
 def as_markdown(result: Conformance) -> str:
-    """A table of the methods, with versions, the date and a badge.
+    """The verdicts in Markdown: a table of the methods, with versions, the date and a badge.
 
     Args:
         result: the verdicts on an implementation.
@@ -126,12 +126,12 @@ def as_markdown(result: Conformance) -> str:
 
 
 def table(result: Conformance) -> tuple[list[tuple[str, ...]], list[str]]:
-    """A row of COLUMNS for every method that was tried, and the names of the methods that were left out.
+    """The rows of the table for the methods that were tried, and the names of the methods that were left out.
 
     Args:
         result: the verdicts on an implementation.
 
-    Returns: the rows, and the names of the methods that the adapter leaves out.
+    Returns: the rows, with the columns COLUMNS, and the names of the methods that the adapter leaves out.
     """
     rows: list[tuple[str, ...]] = []
     for verdict in (method for method in result.methods if method.outcome is not Agreement.LEFT_OUT):
@@ -142,7 +142,7 @@ def table(result: Conformance) -> tuple[list[tuple[str, ...]], list[str]]:
 
 
 def badge(result: Conformance) -> str:
-    """A line of Markdown that shows how many of the methods tried are equal to the reference.
+    """A line of Markdown with a badge that shows how many of the methods tried are equal to the reference.
 
     Args:
         result: the verdicts on an implementation.
@@ -156,7 +156,7 @@ def badge(result: Conformance) -> str:
 
 
 def described(together: tuple[Variant, ...]) -> str:
-    """The name of a variant and its change; for several variants, one after the other.
+    """The name of a variant and the change in words; for several variants one after the other.
 
     Args:
         together: the variants, in the order in which they apply.

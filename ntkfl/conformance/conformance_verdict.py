@@ -1,4 +1,7 @@
-"""The verdict on an implementation's answers: the method, a known variant of it, something else, or no answer."""
+"""The verdict on an implementation's answers: they are those of the method, of a known variant of it, or others.
+
+A plain loop is the reference implementation of a method: a few lines of Python that train one client after the other.
+"""
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -16,24 +19,27 @@ from ntkfl.conformance.kit import LIMIT, AdapterError, Answer, Peer, answers
 from ntkfl.conformance.kit_cases import KitCase, Trajectory, cases
 from ntkfl.conformance.variants import Variant
 
-Answered = Sequence[tuple[KitCase, Trajectory]]  # answers for one method
+Answered = Sequence[tuple[KitCase, Trajectory]]  # cases of one method, with the values that were returned
 
 
 def explanations(answered: Answered) -> tuple[tuple[Variant, ...], ...]:
-    """The variants that agree with every answer, or else the pairs of variants that do (loops in plain numpy only)."""
-    # the cases with the fewest numbers first: they exclude most candidates
+    """The variants that agree with every answer, or else the pairs of variants that do.
+
+    Pairs are tried only for methods whose plain loop needs only numpy.
+    """
+    # the smallest cases come first, since they exclude most candidates in the shortest time
     answered = sorted(answered, key=lambda answer: (answer[0].case.start.size, len(answer[0].case.x)))
     method = answered[0][0].case.method
     known = variants.of(method)
     if single := tuple(_agreeing(((variant,) for variant in known), answered)):
         return single
-    if method in split_loops.LOOPS:  # autograd is too slow for all pairs
+    if method in split_loops.LOOPS:  # plain loops with torch's autograd are too slow to try all pairs
         return ()
     return tuple(_agreeing(_pairs(known, answered), answered))
 
 
 def explained_in_part(answered: Answered) -> dict[Variant, int]:
-    """For each variant the number of differing cases whose answer it explains, the largest number first."""
+    """For each variant the number of those differing cases whose answer it explains, the largest number first."""
     known, counts = variants.of(answered[0][0].case.method), dict[Variant, int]()
     for case, values in answered:
         if _differs(case, values):
@@ -43,7 +49,10 @@ def explained_in_part(answered: Answered) -> dict[Variant, int]:
 
 
 def _pairs(known: Sequence[Variant], answered: Answered) -> Iterator[tuple[Variant, Variant]]:
-    """The pairs that may explain the first differing case: both change its values, or one variant alone explains it."""
+    """The pairs of variants that may explain the first case that differs.
+
+    In such a pair both variants change the values of this case, or one of them explains the answer by itself.
+    """
     case, values = next(answer for answer in answered if _differs(*answer))
     active = [variant for variant in known if not _agrees(case, case.expected, (variant,))]
     settling = [variant for variant in active if _agrees(case, values, (variant,))]
@@ -66,9 +75,10 @@ def _agreeing(candidates: Iterable[tuple[Variant, ...]], answered: Answered) -> 
 
 
 def _agrees(case: KitCase, values: Trajectory, changed: tuple[Variant, ...]) -> bool:
-    """Whether the plain loop with these changes agrees with the answer; the loop ends at the first disagreement.
+    """Whether the plain loop with these changes agrees with the answer. The loop is ended at the first disagreement.
 
-    A variant may amplify rounding more than the method does: the float32 limit comes from the variant's own loop.
+    In float32 the allowed error is computed from the variant's own loop, since a variant may amplify rounding errors
+    more than the method does.
     """
     rounds, precision = 0, _precision(values)
     for kept, most in rounds_allowed(lambda case: variants.followed(case, *changed), case.case, values, precision):
@@ -83,7 +93,7 @@ def _precision(values: Trajectory) -> str:
 
 
 class Agreement(StrEnum):
-    """Whether the answer to a case agrees with the reference, or whether all answers for a method agree."""
+    """Whether the answer to a case agrees with the reference; or whether all answers for a method do."""
 
     EQUAL = "equal"
     DIFFERS = "differs"
@@ -95,7 +105,8 @@ class Agreement(StrEnum):
 class CaseVerdict:
     """The verdict on one case.
 
-    precision: float64 or float32, the answer's dtype; "" if there is no answer. remark: a fault or reason, in words.
+    `precision` is the answer's dtype, float64 or float32, or "" if there is no answer. `remark` says in words why an
+    answer failed or was left out.
     """
 
     case: str
@@ -109,12 +120,12 @@ class CaseVerdict:
 
 @dataclass(frozen=True)
 class MethodVerdict:
-    """The verdict on a method: the verdicts on its cases, and the variants that explain the differing answers.
+    """The verdict on a method: the verdicts on its cases, and the variants that explain answers which differ.
 
     Args:
         outcome: the worst outcome of its cases.
-        explained: the variants, alone or in pairs, with which every answer agrees; () where no known variant does.
-        in_part: if no variant explains every answer: variants that explain some answers, each with the number of cases.
+        explained: the variants, or pairs of variants, that agree with every answer; () if no known variant does.
+        in_part: the variants that explain some answers, each with their number, if no variant explains all of them.
     """
 
     method: str
@@ -124,7 +135,7 @@ class MethodVerdict:
     in_part: tuple[tuple[Variant, int], ...] = ()
 
     def counts(self) -> dict[Agreement, int]:
-        """How many cases have each outcome."""
+        """The number of cases with each outcome."""
         return {outcome: sum(case.outcome is outcome for case in self.cases) for outcome in Agreement}
 
 
@@ -138,7 +149,7 @@ class Conformance:
 
     @property
     def conforms(self) -> bool:
-        """Whether some case is equal and no case differs or failed."""
+        """Whether some method is equal, and no method differs or failed."""
         outcomes = {method.outcome for method in self.methods}
         return Agreement.EQUAL in outcomes and outcomes <= {Agreement.EQUAL, Agreement.LEFT_OUT}
 
@@ -150,19 +161,20 @@ def conformance(
     limit: float = LIMIT,
     seen: Callable[[MethodVerdict], None] = lambda verdict: None,
 ) -> Conformance:
-    """Run an adapter on the kit's cases, in an interpreter of its own, and judge each method.
+    """Run an adapter on the cases of the kit, in an interpreter of its own, and return a verdict on each method.
 
     Args:
-        adapter: a Python file with a function `run(case)`, which returns or yields after every round a dictionary of
-            the model's tensors; a `NotImplementedError` leaves a case out. A case is a `ConformanceCase`.
+        adapter: a Python file with a function `run(case)`, which yields, or returns in a list, a dictionary of the
+            model's tensors after every round. If it raises a `NotImplementedError`, the case is left out. A case is a
+            `ConformanceCase`.
         methods: names of methods; None: all.
-        python: the interpreter for the adapter, which needs numpy; default the running interpreter.
+        python: the Python interpreter that runs the adapter and must have numpy; default the running interpreter.
         limit: seconds for each case; default 60.
-        seen: a function that gets each method's verdict as soon as it is known; default None.
+        seen: a function that is called with each method's verdict as soon as it is known; default None.
 
     Raises:
-        ValueError: an unknown method, an adapter or interpreter that does not exist or cannot be loaded, a limit that
-            is not positive.
+        ValueError: a method is unknown; the adapter or the interpreter does not exist or cannot be loaded; the limit is
+            not positive.
     """
     if not limit > 0:
         raise ValueError(f"the limit is {limit:g} s; it must be positive")
@@ -195,8 +207,8 @@ def judged(answered: Sequence[tuple[KitCase, Answer]]) -> MethodVerdict:
     return MethodVerdict(answered[0][0].case.method, outcome, verdicts, explained, in_part)
 
 
-_TOLD = (Agreement.EQUAL, Agreement.DIFFERS)  # outcomes with values of every round
-# worst last: a difference says more than a failure
+_TOLD = (Agreement.EQUAL, Agreement.DIFFERS)  # outcomes of cases that have values of every round
+# the worst is last; a difference is worse than a failure, since it says more about the implementation
 _WORST = (Agreement.LEFT_OUT, Agreement.EQUAL, Agreement.FAILED, Agreement.DIFFERS)
 
 

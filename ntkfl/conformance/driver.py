@@ -1,8 +1,8 @@
-"""The adapter's side of an exchange: its interpreter runs this file, which imports numpy and the adapter alone.
+"""Runs an adapter on cases, in the adapter's own interpreter. This file imports only numpy and the adapter.
 
-`python driver.py ADAPTER FOLDER FIRST`: FOLDER holds the cases 0, 1, ...; each case from FIRST on is given to the
-adapter's function `run`. The answer to case N is written to N.npz, without pickles, and then to N.json. Arrays that the
-adapter yields are copied at once.
+`python driver.py ADAPTER FOLDER FIRST`: FOLDER has the cases 0, 1, ... as folders. Each case from FIRST on is given to
+the adapter's function `run`. The arrays of the answer to case N are written to N.npz, without pickles, and after that
+the rest of the answer to N.json. Arrays that the adapter yields are copied at once.
 """
 
 import importlib.metadata
@@ -21,7 +21,7 @@ WANTED = "run(case) must return, or yield, a dictionary of arrays after every ro
 
 
 def main(adapter: Path, folder: Path, first: int) -> None:
-    """Load the adapter, report that it is loaded, and give it the cases."""
+    """Load the adapter, report this in a file, and give the cases to the adapter."""
     try:
         import numpy
 
@@ -53,14 +53,17 @@ def loaded(name: str, path: Path) -> Any:
 
 
 def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
-    """Write the adapter's arrays to a file; returns the names that share memory, or why there are no arrays."""
+    """Write the arrays that the adapter returns for a case to a file.
+
+    Returns what N.json shall say: the names of `one_memory`, or why there are no arrays.
+    """
     import numpy
 
     try:
         returned = run(case)
         if isinstance(returned, (dict, str, bytes)) or not hasattr(returned, "__iter__"):
             raise TypeError(f"run returned {type(returned).__name__}; {WANTED}")
-        rounds = [copied(kept) for kept in itertools.islice(returned, case.rounds + 1)]  # `returned` may never end
+        rounds = [copied(kept) for kept in itertools.islice(returned, case.rounds + 1)]  # `returned` may be endless
         if len({tuple(sorted(kept)) for kept in rounds}) > 1:
             raise ValueError("the rounds do not all have the same names")
         stacked = {name: numpy.array([kept[name] for kept in rounds]) for name in (rounds or [{}])[0]}
@@ -70,13 +73,16 @@ def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
                     numpy.lib.format.write_array(member, value, allow_pickle=False)
     except NotImplementedError as error:
         return {"left_out": str(error) or "not implemented"}
-    except BaseException as error:  # also SystemExit, so that the other cases are run
+    except BaseException as error:  # even SystemExit is caught, so that the other cases are run
         return {"fault": described(error)}
     return {"one_memory": one_memory(returned)} if isinstance(returned, (list, tuple)) else {}
 
 
 def copied(kept: Any) -> dict[str, Any]:
-    """Copies of a round's arrays: the adapter may train on in the same memory, or use its dictionary again."""
+    """Copies of the arrays of a round.
+
+    They are needed because the adapter may train on in the same memory, or use its dictionary again.
+    """
     import numpy
 
     if not isinstance(kept, dict) or not all(isinstance(name, str) for name in kept):
@@ -95,7 +101,7 @@ def one_memory(rounds: Any) -> list[str]:
 
 
 def described(error: BaseException) -> str:
-    """One line of an exception."""
+    """An exception as one line of text."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 

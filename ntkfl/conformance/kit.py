@@ -1,6 +1,7 @@
-"""The kit as a folder: cases and reference trajectories in JSON and npz, for adapters in any language.
+"""Exchanges cases and answers with adapters, and writes the kit as a folder for adapters in any language.
 
-A case goes to an adapter in an interpreter of its own; arrays or a fault come back. No adapter is imported here.
+An adapter in Python runs in an interpreter of its own. It gets a case and gives back arrays or a fault. No adapter is
+imported here. The folder has the cases and the reference trajectories as JSON and npz files.
 """
 
 import json
@@ -46,11 +47,11 @@ UNREADABLE = (
 
 
 class Refused(ValueError):
-    """The received file cannot be used; the message is one line with the reason."""
+    """A file that was received cannot be used. The message gives the reason in one line."""
 
 
 def document(path: Path) -> dict[str, Any]:
-    """A small JSON object.
+    """Reads a small JSON object from a file.
 
     Raises:
         Refused: the file is no small JSON object.
@@ -67,10 +68,10 @@ def document(path: Path) -> dict[str, Any]:
 
 
 def arrays(path: Path, shapes: Mapping[str, tuple[int, ...]], required: Collection[str]) -> dict[str, np.ndarray]:
-    """Finite arrays of these names and shapes, all of one precision, float64 or float32.
+    """Reads arrays of these names and shapes from a file. They are finite and all float64 or all float32.
 
     Raises:
-        Refused: an array is missing or wrong; the message has its name, its value and what would be right.
+        Refused: an array is missing or wrong; the message has its name, what was found and what would be right.
     """
     try:
         with zipfile.ZipFile(path) as file:
@@ -113,10 +114,10 @@ def _listed(names: Collection[str]) -> str:
 
 
 DRIVER = Path(__file__).with_name("driver.py")
-PAUSE = 0.005  # seconds between two looks for the answer's file
+PAUSE = 0.005  # seconds of waiting before it is checked again whether the answer's file is there
 LIMIT = 60.0  # seconds that an adapter has for a case
-LOADING = 120.0  # least time limit for loading an adapter, in seconds: frameworks take long to import
-HANGS = 2  # after so many hangs of one method, its other cases are not run
+LOADING = 120.0  # seconds that an adapter has at least to be loaded, since large packages take long to import
+HANGS = 2  # after so many cases of a method without an answer in time, the method's other cases are not run
 
 
 class AdapterError(ValueError):
@@ -125,19 +126,23 @@ class AdapterError(ValueError):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one case: arrays by name, or the reason why there are none (the case was left out, or failed)."""
+    """The answer to one case: arrays by name, or the reason why there are none.
+
+    Without arrays the case was left out by the adapter, or it failed. `hung` says that there was no answer in time.
+    """
 
     values: dict[str, np.ndarray] = field(default_factory=dict)
     left_out: str = ""
     fault: str = ""
     seconds: float = 0.0
     hung: bool = False
-    one_memory: tuple[str, ...] = ()  # names whose values were returned in the same memory for all rounds
+    # names whose values had the same memory in all rounds, so that only the last round's values are left
+    one_memory: tuple[str, ...] = ()
 
 
 @dataclass
 class Peer:
-    """The environment of the adapter: versions of its PACKAGES, of python and of numpy."""
+    """The environment of the adapter: versions of the packages that it lists in PACKAGES, of python and of numpy."""
 
     packages: dict[str, str] = field(default_factory=dict)
     runs_with: dict[str, str] = field(default_factory=dict)
@@ -152,12 +157,12 @@ def answers(
 ) -> Iterator[Answer]:
     """The answers to the cases, in the order of the cases.
 
-    One process gets the cases one after the other, all cases of a method in a row; after a crash or a hang the further
-    cases go to a new process.
+    A process gets one case after the other. All cases of a method follow each other. After a crash, or a case without
+    an answer in time, the remaining cases go to a new process.
 
     Args:
         adapter: a Python file with a function `run(case)`, as `conformance` takes it.
-        cases: cases of the kit, or your own.
+        cases: cases of the kit, or of your own.
         python: the interpreter for the adapter; default the running interpreter.
         limit: seconds that the adapter has for each case, 60 by default.
         peer: a record that receives the versions of the adapter's packages; default None.
@@ -173,7 +178,7 @@ def answers(
         for number, case in enumerate(cases):
             case.case.write(folder / str(number))
         for at, case in enumerate(cases):
-            if hung[case.case.method] >= HANGS:  # the process was ended at the last hang
+            if hung[case.case.method] >= HANGS:  # the process was ended when the last of them had no answer in time
                 yield Answer(fault=f"not run: {HANGS} cases of this method had no answer within {limit:g} s")
                 continue
             if process is None or process.ended:
@@ -186,7 +191,7 @@ def answers(
 
 
 class _Process:
-    """The adapter's process and the end of its output on stderr."""
+    """The adapter's process, and the last part of what it has written to stderr."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.popen = subprocess.Popen(
@@ -195,7 +200,7 @@ class _Process:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},  # no compiled file is written beside the adapter
+            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},  # so that no compiled file is written beside the adapter
         )
         self.last_output: deque[bytes] = deque(maxlen=8)
         self.listener = threading.Thread(target=self._listen, daemon=True)
@@ -209,14 +214,14 @@ class _Process:
                 self.last_output.append(chunk)
 
     def end(self) -> None:
-        """Kill the process and all processes of its session."""
+        """Kill the process and all other processes of its session."""
         self.ended = True
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.popen.pid, signal.SIGKILL)
         self.popen.wait()
 
     def how(self) -> str:
-        """How the process ended, and the last line of its output."""
+        """A sentence on how the process ended, with the last line that it has written."""
         self.listener.join(timeout=1)
         status = self.popen.returncode
         ended = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
@@ -274,7 +279,7 @@ def _awaited(process: _Process, folder: Path, at: int, case: KitCase, limit: flo
             return Answer(left_out=left_out, seconds=seconds)
         if fault := _words(content, "fault"):
             return Answer(fault=fault, seconds=seconds)
-        # computing `expected` trains the plain loop
+        # `expected` is computed here, which takes a while since it trains the reference implementation
         shapes = {name: value.shape for name, value in case.expected.items()}
         values = arrays(folder / f"{at}.npz", shapes, case.required)
         shared = content.get("one_memory")
@@ -285,7 +290,7 @@ def _awaited(process: _Process, folder: Path, at: int, case: KitCase, limit: flo
 
 
 def _there(process: _Process, path: Path, limit: float) -> bool:
-    """Whether the file appears before the limit and the end of the process."""
+    """Whether the file appears before the time limit and before the process ends."""
     until = time.monotonic() + limit
     while not path.exists():
         interruption.check()
@@ -303,7 +308,7 @@ def _words(content: dict[str, object], key: str) -> str:
 
 
 def _line(text: str, length: int) -> str:
-    """One line of the text, without characters that a terminal would interpret."""
+    """The text as one line, without characters that a terminal would interpret."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:length]
 
 
@@ -395,7 +400,7 @@ number. What `limit` says holds exactly.
 
 
 def write(out: Path, methods: Collection[str] | None = None) -> int:
-    """Write the kit, or its part for some methods, into a new or empty folder; return the number of cases.
+    """Write the kit, or its part for some methods, into a new or empty folder. Returns the number of cases.
 
     Args:
         out: a new or empty folder.

@@ -1,4 +1,8 @@
-"""The cases of the kit, method by method: how the method is trained, its options, and its limit cases."""
+"""The cases of the kit, method by method: how the method is trained, its options, and its limit cases.
+
+The plain loop of a method is its reference implementation in `loops`, `split_loops` or `merging_loops`. In a limit case
+the method equals a simpler computation exactly, such as gradient descent.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +22,7 @@ Tensors = Iterator[dict[str, np.ndarray]]
 
 
 def still(case: ConformanceCase) -> Tensors:
-    """The first model after every round."""
+    """The start model after every round."""
     for _ in range(case.rounds):
         yield case.result(case.start)
 
@@ -32,7 +36,7 @@ def pooled_descent(case: ConformanceCase) -> Tensors:
 
 
 def one_client(case: ConformanceCase) -> Tensors:
-    """The first client's steps, round after round."""
+    """The steps of the first client, in one round after the other."""
     w = case.start
     for number, rate in enumerate(case.rates):
         move = np.zeros_like(w)
@@ -43,7 +47,7 @@ def one_client(case: ConformanceCase) -> Tensors:
 
 
 def one_adam_w(case: ConformanceCase) -> Tensors:
-    """The first client's AdamW, never interrupted: its moments are weighted means of all gradients so far."""
+    """The first client's AdamW, which is never reset. Its moments are weighted means of all gradients so far."""
     w, seen = case.start, []
     first, second = case.options["first"], case.options["second"]
     for number, rate in enumerate(case.rates):
@@ -63,7 +67,7 @@ def fed_avg(case: ConformanceCase) -> Tensors:
 
 
 def mean_of_products(case: ConformanceCase) -> Tensors:
-    """The base with the mean of the clients' products B A, after a round."""
+    """The base plus the mean of the clients' products B A, after a round."""
     clients = case.cohort(0)
     total = sum(case.sizes[i] for i in clients)
     own = case.tensors(case.start)
@@ -84,7 +88,7 @@ class KitCase:
     """A case and the values that an implementation of its method must give.
 
     Args:
-        equals: the computation of the model in a limit case; None: the method's plain loop.
+        equals: in a limit case, the simpler computation of the model; None: the method's plain loop.
     """
 
     case: ConformanceCase
@@ -92,20 +96,20 @@ class KitCase:
 
     @cached_property
     def expected(self) -> Trajectory:
-        """Name -> values after rounds 1, 2, ...: the model's tensors, and other state of the plain loop."""
+        """The values after rounds 1, 2, ... by name: of the model's tensors, and of other state of the plain loop."""
         kept = trajectory(self.case, loops_of(self.case.method).run)
         return kept | trajectory(self.case, self.equals) if self.equals else kept
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The names that an adapter must return; other names of `expected` are compared if it returns them."""
+        """The names that an adapter must return. Other names of `expected` are compared only if it returns them."""
         return (*self.case.results, *(("client_models",) if "client_models" in self.expected else ()))
 
 
 def trajectory(
     case: ConformanceCase, run: Callable[[ConformanceCase], Iterable[Mapping[str, np.ndarray]]]
 ) -> Trajectory:
-    """What `run` yields after every round, by name, stacked over the rounds."""
+    """The values that `run` yields, by name, stacked over the rounds."""
     rounds = list(run(case))
     return {name: np.array([kept[name] for kept in rounds]) for name in rounds[0]}
 
@@ -120,7 +124,7 @@ SETTINGS = {
     "logistic": Setting(DrawnData("logistic"), 0.3, LocalWork(2, 3), 0.9, participation=0.6),
     "network": Setting(DrawnData("network"), 0.2, LocalWork(2, 3), 0.9, 0.9, 1e-2, participation=0.6),
 }
-INNER_ADAM_W = {  # the inner optimizer has no momentum
+INNER_ADAM_W = {  # with AdamW as inner optimizer the cases have no local momentum
     "quadratics": replace(SETTINGS["quadratics"], weight_decay=0.1),
     "logistic": replace(SETTINGS["logistic"], rate=0.05, momentum=0.0, clip=0.5),
     "network": replace(SETTINGS["network"], rate=0.03, momentum=0.0, weight_decay=0.2),
@@ -134,7 +138,7 @@ ADAPTED = Setting(DrawnData("lora"), 0.2, LocalWork(3, 3), 0.9, 0.5, participati
 ADAPTERS = "fedex-lora", "fedit", "flexlora", "flora"
 FURTHER = {
     "fedavg": {"clipped": replace(SETTINGS["logistic"], clip=0.5, weight_decay=0.2, momentum=0.5)},
-    "fedavg-aligned": {  # with these steps hidden units change places
+    "fedavg-aligned": {  # with these steps the order of the hidden units changes
         "far": replace(SETTINGS["network"], rate=0.4, work=LocalWork(3, 3), momentum=0.8, participation=1.0)
     },
     "fl-ntk": {"quadratics": replace(SETTINGS["quadratics"], rate=0.02, loss="sum")},
@@ -145,7 +149,7 @@ ANCHORS = {"strength": 0.3, "anchor_momentum": 0.4, "calibration_rate": 0.05}
 GUCCI = {"beta": 0.7, "anchors": 2, "alpha": "uniform", "step": "joint"}
 AS_RELEASED = {"alpha": "half", "step": "sequential", "released": True}
 PLUS = {"tau": 0.5, "rho": 0.1}
-# for each method: the prefix of the setting's name, and the options
+# for each method, by the prefix of the setting's name, the options
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "cyclic": {"": {}, "server-rate-": {"server_rate": 0.7}},
     "diloco": {"": {"momentum": 0.8, "server_rate": 0.7}},
@@ -232,7 +236,7 @@ def methods(chosen: Collection[str] | None = None) -> tuple[str, ...]:
 
 
 def cases(chosen: Collection[str] | None = None) -> tuple[KitCase, ...]:
-    """The kit: the cases of every method, or of the chosen ones, each followed by its limit cases.
+    """The cases of the kit: for every method, or every chosen one, its cases and then its limit cases.
 
     Args:
         chosen: names of methods; None: all.
@@ -246,8 +250,8 @@ def cases(chosen: Collection[str] | None = None) -> tuple[KitCase, ...]:
 def build(
     method: str, name: str, setting: Setting, given: Mapping[str, Any], limit: str = "", rounds: int = ROUNDS
 ) -> ConformanceCase:
-    """The case with these options and the method's defaults for all others; the case lists every option."""
-    # for methods outside the catalogue OPTIONS has every option
+    """The case with these options, and with the method's defaults for all others. The case lists every option."""
+    # for methods that the training engine does not have, OPTIONS has every option
     known = trained.options(method) if method in trained.catalogue() else {}
     chosen = {key: option.default for key, option in known.items()} | dict(given)
     draws = chosen["anchors"] if chosen.get("alpha") == "uniform" else 0
@@ -293,7 +297,7 @@ NOT_PRIVATE = {"bound": 1e6, "noise": 0.0, "cap": 9.0}
 
 @dataclass(frozen=True)
 class LimitCase:
-    """A limit case of some methods with these options: `says` is what holds exactly, `equals` computes it."""
+    """A limit case of some methods with these options. `says` is what holds exactly, and `equals` computes it."""
 
     name: str
     says: str

@@ -1,7 +1,10 @@
-"""Methods from their formulas: plain numpy, one client after the other, all parameters as one vector w.
+"""Reference implementations of methods, written from their formulas in plain numpy.
 
-This file is the reference of the conformance kit and an adapter for it: `run` takes a case. Only numpy is imported.
-Every step has a line of its own, so that `ntkfl.conformance.variants` can change one line at a time.
+Clients are trained one after the other. All parameters of a model are one vector w. In the code, i is a client, t a
+round from 0, Delta_i the client's move from w, and p_i its weight.
+
+This file is the reference of the conformance kit and at the same time an adapter, since `run` takes a case. Only numpy
+is imported. Every step has a line of its own, so that `ntkfl.conformance.variants` can change one line at a time.
 """
 
 from __future__ import annotations
@@ -16,23 +19,23 @@ import numpy as np
 if TYPE_CHECKING:
     from ntkfl.conformance.conformance_case import ConformanceCase
 
-Added = Any  # w -> the term that is added to the gradient at w
+Added = Any  # a function of w: the term that is added to the gradient at w
 States = Iterator[dict[str, np.ndarray]]
 
 
 def run(case: ConformanceCase) -> States:
-    """After every round the tensors of the model by name, and the method's other state."""
+    """Yields the tensors of the model by name, and the method's other state, after every round."""
     for kept in LOOPS[case.method](case, **case.options):
         yield case.result(kept["model"]) | {name: value for name, value in kept.items() if name != "model"}
 
 
 def nothing(w: np.ndarray) -> float:
-    """No term is added to the gradient."""
+    """The term if nothing is added to the gradient: 0."""
     return 0.0
 
 
 def train(case: ConformanceCase, w: np.ndarray, t: int, i: int, added: Added = nothing) -> np.ndarray:
-    """The model of client i after round t: SGD from w with momentum, `added(w)` added to each gradient."""
+    """The model of client i after round t, by SGD with momentum from w. `added(w)` is added to each gradient."""
     rate = case.rates[t]
     velocity = np.zeros_like(w)
     for x, y, _, _ in case.batches(t, i):
@@ -46,14 +49,14 @@ def train(case: ConformanceCase, w: np.ndarray, t: int, i: int, added: Added = n
 
 
 def clipped(case: ConformanceCase, gradient: np.ndarray) -> np.ndarray:
-    """The gradient, shortened to the norm `clip` if it is longer."""
+    """The gradient, shortened to the norm `clip` of the case if it is longer."""
     if case.clip is None:
         return gradient
     return gradient * min(1.0, case.clip / np.linalg.norm(gradient))
 
 
 def displacement(case: ConformanceCase, steps: int, pull: float = 0.0) -> float:
-    """a_i, by `steps` steps of the optimizer, with its momentum, on a gradient that is always 1."""
+    """a_i: how far the optimizer, with its momentum, moves in `steps` steps of rate 1 if the gradient is always 1."""
     position = velocity = 0.0
     for _ in range(steps):
         velocity = case.momentum * velocity + (1 + pull * position)
@@ -62,7 +65,7 @@ def displacement(case: ConformanceCase, steps: int, pull: float = 0.0) -> float:
 
 
 def shares(case: ConformanceCase, t: int) -> list[float]:
-    """p_i: the share of each client in the samples of round t's cohort."""
+    """The weights p_i: each client's share of all samples of the cohort of round t."""
     clients = case.cohort(t)
     total = sum(case.sizes[i] for i in clients)
     return [case.sizes[i] / total for i in clients]
@@ -76,7 +79,7 @@ def mean_move(case: ConformanceCase, w: np.ndarray, t: int, added: Added = nothi
 
 
 def uniform_move(case: ConformanceCase, w: np.ndarray, t: int) -> Any:
-    """The mean of the moves of the cohort of round t, with equal weights."""
+    """The mean with equal weights of the moves of the cohort of round t."""
     clients = case.cohort(t)
     return sum(train(case, w, t, i) - w for i in clients) / len(clients)
 
@@ -91,7 +94,10 @@ def fed_avg(case: ConformanceCase, server_rate: float = 1.0, mu: float = 0.0) ->
 
 
 def fed_avg_aligned(case: ConformanceCase, server_rate: float = 1.0) -> States:
-    """FedAvg of the clients' models with hidden units in the order nearest to w; a single client's units stay."""
+    """FedAvg of clients' models whose hidden units are permuted to be nearest to w.
+
+    If there is only one client, its units are not permuted.
+    """
     w = case.start
     for t in range(case.rounds):
         clients = case.cohort(t)
@@ -103,7 +109,7 @@ def fed_avg_aligned(case: ConformanceCase, server_rate: float = 1.0) -> States:
 
 
 def cyclic(case: ConformanceCase, server_rate: float = 1.0) -> States:
-    """The clients of a round train in turn, each from the model that the client before has left."""
+    """The clients of a round train one after the other, each from the model after the previous client."""
     w = case.start
     for t in range(case.rounds):
         for turn in case.cohort(t):
@@ -112,7 +118,10 @@ def cyclic(case: ConformanceCase, server_rate: float = 1.0) -> States:
 
 
 def nearest(case: ConformanceCase, end: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """The client's model with its hidden units in the order nearest to w; other models are unchanged."""
+    """The client's model with its hidden units in the order nearest to w.
+
+    Models without hidden units are not changed.
+    """
     if case.model != "network":
         return end
     closest, own = end, case.tensors(end)
@@ -142,7 +151,10 @@ def diloco_adam_w(
     second: float = 0.999,
     epsilon: float = 1e-8,
 ) -> States:
-    """DiLoCo with its paper's inner optimizer: each worker keeps its AdamW, moments and count, from round to round."""
+    """DiLoCo with its paper's inner optimizer, AdamW.
+
+    Each worker keeps the moments and the step count of its AdamW from round to round.
+    """
     kept: dict[int, Any] = {}
 
     def adam_w_move(case: ConformanceCase, w: np.ndarray, t: int) -> Any:
@@ -156,9 +168,9 @@ def diloco_adam_w(
 def adam_w(
     case: ConformanceCase, w: np.ndarray, t: int, i: int, kept: Any, first: float, second: float, epsilon: float
 ) -> np.ndarray:
-    """The model of worker i after round t: AdamW (Loshchilov and Hutter 2019) from w, without the case's momentum.
+    """The model of worker i after round t, by AdamW (Loshchilov and Hutter 2019) from w.
 
-    Weight decay is decoupled and scaled by the rate.
+    The case's momentum is not used. Weight decay is decoupled from the gradient and multiplied by the rate.
     """
     m, v, count = kept.get(i, (0.0, 0.0, 0))
     for batch in case.batches(t, i):
@@ -175,7 +187,7 @@ def adam_w(
 
 
 def with_momentum(case: ConformanceCase, mean: Any, momentum: float, nesterov: bool, server_rate: float) -> States:
-    """A server with momentum."""
+    """A server that applies momentum to the mean moves."""
     w = case.start
     v = np.zeros_like(w)
     for t in range(case.rounds):
@@ -187,7 +199,7 @@ def with_momentum(case: ConformanceCase, mean: Any, momentum: float, nesterov: b
 
 
 def fl_ntk(case: ConformanceCase, server_rate: float = 1.0) -> States:
-    """Algorithm 1 of FL-NTK: all clients have equal weight."""
+    """Algorithm 1 of FL-NTK, in which all clients have equal weights."""
     w = case.start
     for t in range(case.rounds):
         move = uniform_move(case, w, t)
@@ -196,7 +208,7 @@ def fl_ntk(case: ConformanceCase, server_rate: float = 1.0) -> States:
 
 
 def local(case: ConformanceCase) -> States:
-    """Every client trains alone; the server's model stays as it is."""
+    """Every client trains alone. The server's model does not change."""
     own = np.tile(case.start, (case.population, 1))
     for t in range(case.rounds):
         for i in case.cohort(t):
@@ -276,7 +288,7 @@ def fed_adam(
 
 
 def fed_adagrad(case: ConformanceCase, server_rate: float = 0.1, first: float = 0.0, tau: float = 1e-3) -> States:
-    """FedAdagrad, Reddi et al. 2021: the sum of squares starts at tau^2, the least start that Algorithm 2 allows."""
+    """FedAdagrad, Reddi et al. 2021: the sum of squares starts at tau^2, the smallest value that Algorithm 2 allows."""
     w = case.start
     mean, squares = np.zeros_like(w), np.full_like(w, tau**2)
     for t in range(case.rounds):
@@ -288,7 +300,10 @@ def fed_adagrad(case: ConformanceCase, server_rate: float = 0.1, first: float = 
 
 
 def dp_fed_avg(case: ConformanceCase, bound: float = 1.0, noise: float = 1.0, cap: float = 1.0) -> States:
-    """DP-FedAvg, McMahan et al. 2018: clipped moves, whose sum gets noise and is divided by its expected weight."""
+    """DP-FedAvg, McMahan et al. 2018.
+
+    Noise is added to the sum of clipped moves, and the result is divided by the expected weight of the sum.
+    """
     w = case.start
     counts = [min(n / cap, 1.0) for n in case.sizes]
     for t in range(case.rounds):
@@ -303,16 +318,16 @@ def dp_fed_avg(case: ConformanceCase, bound: float = 1.0, noise: float = 1.0, ca
 
 
 def bounded(case: ConformanceCase, move: np.ndarray) -> np.ndarray:
-    """The move, shortened to the norm `bound`, an option of the case, if it is longer."""
+    """The move, shortened to the norm in the case's option `bound` if it is longer."""
     return move / max(1.0, np.linalg.norm(move) / case.options["bound"])
 
 
 def fed_gma(
     case: ConformanceCase, threshold: float = 0.8, mask: str = "soft", released: bool = False, server_rate: float = 1.0
 ) -> States:
-    """FedGMA, Tenison et al. 2023; if `released`, as in IMA's code, but independent of the order of clients.
+    """FedGMA, Tenison et al. 2023. If `released`, it is as in IMA's code, but independent of the order of clients.
 
-    The threshold is the share of clients that agree on a sign.
+    The agreement that is compared with `threshold` is the size of the mean sign over clients.
     """
     if released:
         yield from fed_gma_released(case, threshold, overwritten=False)
@@ -330,7 +345,11 @@ def fed_gma(
 
 
 def fed_gma_released(case: ConformanceCase, threshold: float, overwritten: bool = True) -> States:
-    """IMA's code; if `overwritten`, the sum so far replaces the model received before the next client's move."""
+    """FedGMA as in IMA's code.
+
+    If `overwritten`, the sum so far takes the place of the received model, from which the next client's move is
+    computed.
+    """
     w: Any = case.start
     for t in range(case.rounds):
         clients = case.cohort(t)

@@ -1,8 +1,8 @@
-"""Merging of models and federated LoRA from their formulas: plain numpy, one client after the other.
+"""Reference implementations of merging of models and of federated LoRA, written from their formulas in plain numpy.
 
-Clients train as in `loops`; every step of the merging has a line of its own, so that
-`ntkfl.conformance.variants` can change one line at a time. The weight of a LoRA model is base + B A, where B and A are
-trained; this weight is compared.
+Clients train one after the other, as in `loops`. Every step of the merging has a line of its own, so that
+`ntkfl.conformance.variants` can change one line at a time. The weight of a LoRA model is base + B A, where only B and A
+are trained. Answers are compared by this weight.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ntkfl.conformance.conformance_case import ConformanceCase
 
 States = Iterator[dict[str, np.ndarray]]
-Factors = list[tuple[float, np.ndarray, np.ndarray]]  # share, B and A of every client
+Factors = list[tuple[float, np.ndarray, np.ndarray]]  # the share, B and A of every client
 
 
 def run(case: ConformanceCase) -> States:
-    """The tensors that the case compares, after every round: the model's, or LoRA's weight base + B A."""
+    """Yields, after every round, the tensors that are compared: those of the model, or LoRA's weight base + B A."""
     for w in LOOPS[case.method](case, **case.options):
         yield case.result(w)
 
@@ -45,7 +45,10 @@ def task_arithmetic(case: ConformanceCase, scale: float = 0.4) -> Iterator[np.nd
 def ties(
     case: ConformanceCase, density: float = 0.2, scale: float = 1.0, weighted: bool = False
 ) -> Iterator[np.ndarray]:
-    """TIES, Yadav et al. 2023, Algorithm 1: trim, elect a sign, average the entries of that sign."""
+    """TIES, Yadav et al. 2023, Algorithm 1.
+
+    Task vectors are trimmed, a sign is elected for each entry, and the values of this sign are averaged.
+    """
     w = case.start
     for t in range(case.rounds):
         p = shares(case, t) if weighted else [1.0 for _ in case.cohort(t)]
@@ -60,7 +63,7 @@ def ties(
 
 
 def trim(case: ConformanceCase, vector: np.ndarray, density: float) -> np.ndarray:
-    """The vector with a share `density` of its entries, those of largest absolute value, and 0 for the others."""
+    """The vector with only a share `density` of its entries, those of largest absolute value; the others are 0."""
     kept = int(density * len(vector))
     return np.where(abs(vector) >= np.sort(abs(vector))[-kept], vector, 0)
 
@@ -72,7 +75,7 @@ def factors(case: ConformanceCase, w: np.ndarray, t: int) -> Factors:
 
 
 def fed_it(case: ConformanceCase) -> Iterator[np.ndarray]:
-    """FedIT, Zhang et al. 2023: B and A are averaged, each by itself, and the result is the product of the means."""
+    """FedIT, Zhang et al. 2023: B and A are averaged separately, and the result has the product of the means."""
     w, base = case.start, case.tensors(case.start)["base.weight"]
     for t in range(case.rounds):
         ends = factors(case, w, t)
@@ -83,7 +86,7 @@ def fed_it(case: ConformanceCase) -> Iterator[np.ndarray]:
 
 
 def fed_ex_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
-    """FedEx-LoRA, Singhal et al. 2024: FedIT, and the base gains the mean of products less the product of means."""
+    """FedEx-LoRA, Singhal et al. 2024: FedIT that adds to the base the mean of products less the product of means."""
     w, base = case.start, case.tensors(case.start)["base.weight"]
     for t in range(case.rounds):
         ends = factors(case, w, t)
@@ -96,7 +99,10 @@ def fed_ex_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
 
 
 def f_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
-    """FLoRA, Wang et al. 2024: stacked factors go into the base, and clients begin at the first factors again."""
+    """FLoRA, Wang et al. 2024: the product of stacked factors is added to the base.
+
+    Clients then restart from the first factors.
+    """
     w, first = case.start, case.tensors(case.start)
     base = first["base.weight"]
     for t in range(case.rounds):
@@ -109,7 +115,7 @@ def f_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
 
 
 def flex_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
-    """FlexLoRA, Bai et al. 2024: the mean of the products; a truncated SVD gives new factors."""
+    """FlexLoRA, Bai et al. 2024: a truncated SVD of the mean of the products gives the new factors."""
     w, base = case.start, case.tensors(case.start)["base.weight"]
     for t in range(case.rounds):
         ends = factors(case, w, t)

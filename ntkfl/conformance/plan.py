@@ -1,4 +1,4 @@
-"""A case from numbers: data, a first model, and each client's samples and batches, drawn as the engine draws them."""
+"""Makes cases: draws data and a start model, and draws cohorts and batches as the training engine draws them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ntkfl.training.engine.local_plan import LocalWork, cohort, local_plan
 
 SIZES = (5, 3, 9, 4, 7)
 CLASSES = 3
-Samples = tuple[np.ndarray, np.ndarray, np.ndarray]  # x, y, the client of each sample
+Samples = tuple[np.ndarray, np.ndarray, np.ndarray]  # x, y, and the client of each sample
 SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "line": {"w": (3,)},
     "logistic": {"head.weight": (CLASSES, 4), "head.bias": (CLASSES,)},
@@ -27,17 +27,17 @@ SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
 
 @dataclass(frozen=True)
 class DrawnData:
-    """A model of `SHAPES` and the samples of clients, drawn from a seed."""
+    """Data and start of a model of `SHAPES`, drawn from a seed."""
 
     model: str
     sizes: tuple[int, ...] = SIZES  # each client's number of samples
-    copies: int = 0  # clients that have copies of the first client's samples
-    lacking: bool = False  # whether clients lack some classes, such as the class of the first sample
+    copies: int = 0  # if not 0: there are so many clients, and all have copies of the first client's samples
+    lacking: bool = False  # whether some clients have no samples of one class
     rank: int = 2  # rank of LoRA's factors
     seed: int = 0
 
     def samples(self) -> Samples:
-        """The samples, in an order in which two samples of one client are not neighbours unless they are copies."""
+        """The samples. The clients' samples are mixed, unless they are copies."""
         rng = np.random.default_rng(self.seed)
         owner = rng.permutation(np.repeat(np.arange(len(self.sizes)), self.sizes))
         features = SHAPES[self.model][next(iter(SHAPES[self.model]))][-1]
@@ -57,7 +57,7 @@ class DrawnData:
         return x, y, owner
 
     def start(self) -> dict[str, np.ndarray]:
-        """The first model: Gaussian entries over the root of a tensor's input width; LoRA's B is 0."""
+        """The start model: Gaussian entries, divided by the root of a tensor's input width. LoRA's B is 0."""
         rng = np.random.default_rng([self.seed, 1])
         adapted = {"lora_A": (self.rank, 3), "lora_B": (CLASSES, self.rank)} if self.model == "lora" else {}
         return {
@@ -68,7 +68,7 @@ class DrawnData:
 
 @dataclass(frozen=True)
 class Setting:
-    """How clients' samples and training are chosen; every round multiplies the rate by `decay`."""
+    """How clients train, and on which data. The rate is multiplied by `decay` after every round."""
 
     data: DrawnData
     rate: float
@@ -95,7 +95,7 @@ def case(
     draws: int = 0,
     noise: bool = False,
 ) -> ConformanceCase:
-    """A case of this method and setting, with every client's samples in every step of every round."""
+    """A case of this method and setting. It lists every client's samples in every step of every round."""
     (x, y, owner), start = data or (setting.data.samples(), setting.data.start())
     population = clients or int(owner.max()) + 1
     members = [np.flatnonzero(owner == client) for client in range(population)]

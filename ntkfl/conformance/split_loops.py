@@ -1,7 +1,8 @@
-"""Methods with losses, gradients or servers of their own, from their formulas, one client after the other.
+"""Reference implementations of methods that have a loss, gradient or server of their own, written from their formulas.
 
-Plain torch with autograd, on the tanh network of the cases; w is a dictionary of tensors. `run` takes a case. Nothing
-of this project is imported. Every step has a line of its own, so that `ntkfl.conformance.variants` can change one line.
+They use torch with autograd, on the tanh network of the cases, and train one client after the other. w is a dictionary
+of tensors. `run` takes a case. Nothing of this project is imported. Every step has a line of its own, so that
+`ntkfl.conformance.variants` can change one line.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ HEAD = "head.weight", "head.bias"
 
 
 def run(case: ConformanceCase) -> States:
-    """After every round the tensors of the model by name, and the method's other state."""
+    """Yields the tensors of the model by name, and the method's other state, after every round."""
     for kept in LOOPS[case.method](case, **case.options):
         yield case.tensors(kept["model"]) | {name: value for name, value in kept.items() if name != "model"}
 
@@ -35,7 +36,7 @@ def flat(w: Mapping[str, Tensor]) -> np.ndarray:
 
 
 def start(case: ConformanceCase) -> W:
-    """The first model."""
+    """The start model."""
     return {name: torch.tensor(value) for name, value in case.tensors(case.start).items()}
 
 
@@ -45,7 +46,7 @@ def features(w: W, x: Tensor) -> Tensor:
 
 
 def on_head(w: W, z: Tensor) -> Tensor:
-    """Logits of features, (b, C)."""
+    """The logits of features, (b, C)."""
     return z @ w["head.weight"].T + w["head.bias"]
 
 
@@ -73,7 +74,10 @@ def gradient(loss: Loss, w: W) -> W:
 
 
 def sharp(rho: float, eta: float | None = None) -> Callable[[Loss, W], W]:
-    """The gradient at w + rho T^2 g / |T g|; T = 1, or |w| + eta on weights."""
+    """The gradient at w + rho T^2 g / |T g|, where g is the gradient at w.
+
+    T is 1 or, with eta, |w| + eta for weights.
+    """
 
     def of(loss: Loss, w: W) -> W:
         g = gradient(loss, w)
@@ -90,7 +94,7 @@ def sharp(rho: float, eta: float | None = None) -> Callable[[Loss, W], W]:
 
 
 def counts(case: ConformanceCase, client: int) -> list[int]:
-    """How many samples of each class a client has."""
+    """The number of samples of each class that a client has."""
     y = case.samples(client)[1].tolist()
     return [y.count(c) for c in range(3)]
 
@@ -104,7 +108,10 @@ def descend(
     direction: Callable[[Loss, W], W] = gradient,
     after: Any = None,
 ) -> W:
-    """SGD with momentum and weight decay: a step on each of losses(x, y, draws), then after(before, w, batch)."""
+    """SGD with momentum and weight decay.
+
+    For each batch it takes a step on each of losses(x, y, draws), and then calls after(before, w, batch).
+    """
     velocity, rate = {name: torch.zeros_like(value) for name, value in w.items()}, case.rates[t]
     for x, y, draws, ends in case.batches(t, i):
         before, batch = w, (torch.tensor(x), torch.tensor(y), draws, ends)
@@ -119,7 +126,7 @@ def descend(
 
 
 def rounds(case: ConformanceCase, train: Callable[[W, int, int], W]) -> Iterator[W]:
-    """The server's model after each round, the clients' ends weighted by their sizes; train(w, round, client)."""
+    """The server's model after each round: the mean, weighted by size, of the models train(w, round, client)."""
     w = start(case)
     for t in range(case.rounds):
         clients = case.cohort(t)
@@ -131,7 +138,7 @@ def rounds(case: ConformanceCase, train: Callable[[W, int, int], W]) -> Iterator
 
 
 def weighted(shares: list[float], tensors: list[Tensor]) -> Tensor:
-    """The sum of the tensors, each times its share."""
+    """The sum of dictionaries of tensors, each times its share."""
     return torch.stack([share * tensor for share, tensor in zip(shares, tensors, strict=True)]).sum(0)
 
 
@@ -183,14 +190,14 @@ def fed_rod(case: ConformanceCase, gamma: float = 1.0) -> States:
 
 
 def clients_rows(case: ConformanceCase, kept: dict[int, W]) -> np.ndarray:
-    """The clients' states, one row for each client; zeros for clients that have not taken part."""
+    """The states of all clients, a row for each. Clients that have not taken part have zeros."""
     flats = {i: flat(value) for i, value in kept.items()}
     nothing = np.zeros_like(next(iter(flats.values())))
     return np.stack([flats.get(i, nothing) for i in range(case.population)])
 
 
 def calibrated_nll(scores: Tensor, y: Any, sizes: list[int], tau: float) -> Tensor:
-    """The negative log-likelihood, calibrated by class sizes, with a softmax over the client's own classes alone."""
+    """The negative log-likelihood, calibrated by class sizes, with a softmax over the classes that the client has."""
     if tau == 0:
         return nll(scores, y)
     present = [c for c in range(3) if sizes[c]]
@@ -228,7 +235,7 @@ def fed_fa(
     anchor_avg: str = "size",
     released: bool = False,
 ) -> States:
-    """FedFA, Zhou et al. 2023; anchors (C, k) begin as the unit vectors of the axes."""
+    """FedFA, Zhou et al. 2023. The anchors (C, k) are at first the unit vectors of the axes."""
     first = start(case)["body.0.bias"]
     anchors = torch.eye(3, len(first), dtype=first.dtype)
     uploads: list[tuple[int, list[int], Tensor]] = []
@@ -295,7 +302,7 @@ def fed_gucci(
     tau: float = 0.0,
     rho: float = 0.0,
 ) -> States:
-    """FedGuCci, eq. 7 and 12 (KDD 2025); with tau and rho FedGuCci+.
+    """FedGuCci, eq. 7 and 12 (KDD 2025), or with tau and rho FedGuCci+.
 
     `tau` calibrates the logits and `rho` is the length of the sharpness-aware step.
     """
@@ -304,7 +311,7 @@ def fed_gucci(
     of_client: dict[int, list[W]] = {}
 
     def direction(loss: Loss, w: W) -> W:
-        """The step of the released code, which does not clear an anchor's gradient at w before the second pass."""
+        """The direction of the released code, which does not clear an anchor's gradient at w before the second pass."""
         sharpened = sharp(rho)(loss, w) if rho else gradient(loss, w)
         uncleared = released and rho and loss.__name__ == "along"
         return plus(sharpened, gradient(loss, w)) if uncleared else sharpened

@@ -1,4 +1,6 @@
-"""Known ways to differ from a method: each changes a line of the method's plain loop, as `variants.toml` says.
+"""Variants: known ways in which implementations differ from a method.
+
+The plain loop of a method is its reference implementation. A variant changes a line of it, as `variants.toml` says.
 
 A variant is not always a fault: another paper, or another reading of the same paper, may define the method so.
 """
@@ -26,10 +28,10 @@ class Variant:
     """A known way to differ from a method.
 
     Args:
-        name: its name in reports.
+        name: the variant's name in reports.
         says: the change, in words.
-        changes: pairs (line of the plain loop, line in its place), without indentation; nearly always one pair.
-        methods: the methods whose loops are changed; default (): every method whose loop has these lines.
+        changes: pairs (line of the plain loop, line that replaces it), without indentation; nearly always one pair.
+        methods: the methods that have the variant; default (): all methods whose loops have these lines.
     """
 
     name: str
@@ -68,24 +70,26 @@ def of(method: str) -> tuple[Variant, ...]:
 
 
 def followed(case: ConformanceCase, *variants: Variant) -> Iterator[dict[str, np.ndarray]]:
-    """The values of the plain loop with these changes after every round, by name; fewer rounds where the loop fails.
+    """The values of the plain loop with these changes after every round, by name.
+
+    If the loop fails, there are fewer rounds.
 
     Raises:
         ValueError: two changes of the same line.
     """
     changes = tuple(change for variant in variants for change in variant.changes)
     module = ModuleType("changed")
-    exec(_compiled(case.method, changes), module.__dict__)  # the source and the changes are of this project
+    exec(_compiled(case.method, changes), module.__dict__)  # both the source and the changes are this project's own
     with suppress(ArithmeticError, ValueError, LookupError, RuntimeError), np.errstate(all="ignore"):
         yield from module.run(case)
 
 
 @cache
 def _compiled(method: str, changes: tuple[tuple[str, str], ...]) -> CodeType:
-    """The code of the method's loop and of its module, with these lines of the loop changed.
+    """The code of the module of the method's plain loop, with these lines of the loop changed.
 
     Raises:
-        ValueError: a line that the loop does not have exactly once, or that is changed twice.
+        ValueError: the loop does not have a line exactly once, or a line is changed twice.
     """
     own, new = _passed(method), dict(changes)
     if len(new) < len(changes):
@@ -101,7 +105,7 @@ def _compiled(method: str, changes: tuple[tuple[str, str], ...]) -> CodeType:
 
 @cache
 def _passed(method: str) -> dict[int, str]:
-    """The lines of `run`, of the method's loop, and of all functions called there, by their line numbers from 0."""
+    """The lines of `run`, of the method's loop, and of all functions that these call, by line number from 0."""
     module = loops_of(method)
     text = inspect.getsource(module)
     functions = {function.name: function for function in ast.parse(text).body if isinstance(function, ast.FunctionDef)}

@@ -1,6 +1,8 @@
-"""fedjax on the kit, in float64: fedjax runs its algorithms and local training; cases prescribe cohorts and batches.
+"""Adapter of the conformance kit for fedjax, in float64.
 
-The server steps by one of fedjax's optimizers: sgd, adam or yogi.
+fedjax runs its own algorithms and local training. The cases prescribe cohorts and batches.
+
+The server's step is taken by one of fedjax's optimizers: sgd, adam or yogi.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-os.environ |= {"JAX_ENABLE_X64": "1"}  # set before the import of jax, which reads this variable
+os.environ |= {"JAX_ENABLE_X64": "1"}  # set before jax is imported, since jax then reads this variable
 
 import fedjax
 import jax
@@ -33,12 +35,12 @@ class Planned:
         return self.size
 
     def shuffle_repeat_batch(self, wanted: Any) -> Iterator[dict[str, np.ndarray]]:
-        """The interface of fedjax to a client's data; the order of samples is that of the case."""
+        """The method by which fedjax reads a client's data. The samples come in the order of the case."""
         return ({"x": batch.x, "y": batch.y} for batch in self.batches)
 
 
 def losses(case: Any) -> Any:
-    """(parameters, batch, key) -> the loss of every sample."""
+    """The function (parameters, batch, key) -> the loss of every sample."""
 
     def line(w: Any, batch: Any, key: Any) -> Any:
         return (batch["x"] @ w["w"] - batch["y"]) ** 2 / 2
@@ -60,7 +62,8 @@ def algorithm(case: Any, rate: float) -> Any:
     local += [optax.add_decayed_weights(case.weight_decay)] if case.weight_decay else []
     local += [optax.sgd(rate, momentum=case.momentum or None)]
     client = fedjax.optimizers.create_optimizer_from_optax(optax.chain(*local))
-    order = fedjax.ShuffleRepeatBatchHParams(1, num_epochs=1)  # not used, since `Planned` has the batches
+    # fedjax does not use them, since `Planned` has the batches
+    order = fedjax.ShuffleRepeatBatchHParams(1, num_epochs=1)
     server = server_optimizer(case)
     if case.method == "fedprox":
         return fed_prox(loss_of, client, server, order, given["mu"])
@@ -73,7 +76,7 @@ def algorithm(case: Any, rate: float) -> Any:
 
 
 def server_optimizer(case: Any) -> Any:
-    """The server optimizer that turns fedjax's algorithm into this method of federated averaging."""
+    """The server optimizer with which fedjax's federated averaging is the case's method."""
     given, made = case.options, fedjax.optimizers
     if case.method in ("fedavg", "fl-ntk", "fedprox"):
         return made.sgd(given["server_rate"])

@@ -1,7 +1,8 @@
-"""Flower as a federation on this machine: a server and a process for every client, over its gRPC transport.
+"""Adapter for Flower as a real federation on one machine: a server and a process for every client, by gRPC.
 
-Only plain FedAvg with all clients in every round: nobody can prescribe which clients Flower draws. Everything stays on
-the loopback address. As a script, `python flower_federation.py CASE.py FOLDER CLIENT ADDRESS` is one client.
+It runs only cases of plain FedAvg with all clients in every round, since one cannot prescribe which clients Flower
+draws. All connections are on the loopback address. As a script, `python flower_federation.py CASE.py FOLDER CLIENT
+ADDRESS` is one client.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # set before the import of flwr, which reads this variable
+os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # set before flwr is imported, since flwr then reads this variable
 
 import flwr.client
 import flwr.server
@@ -26,7 +27,7 @@ from flwr.common import ndarrays_to_parameters
 from flwr.server.strategy import FedAvg
 
 PACKAGES = ("flwr", "grpcio")
-PATIENCE = 60.0  # seconds for a round, and for a client to find the server
+PATIENCE = 60.0  # time limits in seconds: for a round, and for a client to find the server
 
 
 class OneClient(flwr.client.NumPyClient):
@@ -76,7 +77,7 @@ def run(case: Any) -> Any:
 
 @contextmanager
 def clients(case: Any, address: str) -> Iterator[None]:
-    """A process for every client, until the block is left."""
+    """A context with a running process for every client."""
     reading = sys.modules[type(case).__module__].__file__
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "case"
@@ -97,7 +98,7 @@ def clients(case: Any, address: str) -> Iterator[None]:
 
 
 def main() -> None:
-    """Run one client."""
+    """Run the process of one client."""
     path, folder, client, address = sys.argv[1:]
     spec = importlib.util.spec_from_file_location("conformance_case", path)
     assert spec is not None and spec.loader is not None

@@ -1,7 +1,7 @@
-"""Flower's strategies on the kit: Flower decides what is sent and puts the replies together.
+"""Adapter of the conformance kit for Flower's strategies, which decide what is sent and combine the replies.
 
-Flower leaves local training to its users, so this file takes the cases' local steps, in numpy. Flower does the server's
-work alone. Each round the strategy sees only the nodes of the case's cohort.
+Flower leaves local training to its users, so this file takes the cases' local steps, in numpy. The server's work is
+done by Flower only. In each round the strategy gets only the nodes (Flower's clients) of the case's cohort.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # set before the import of flwr, which reads this variable
+os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # set before flwr is imported, since flwr then reads this variable
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -25,20 +25,20 @@ from flwr.serverapp.strategy import (
 )
 from flwr.supercore.task_identity import TaskIdentity
 
-# messages contain these numbers, as in a server app
+# the numbers in messages, as a server app of Flower has them
 TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
 PACKAGES = ("flwr",)
-ALIKE = "dp-fedavg", "fl-ntk"  # methods whose clients all have the same weight
+ALIKE = "dp-fedavg", "fl-ntk"  # for these methods all clients are given the same weight
 
 
 class Cohort:
-    """The nodes that a strategy may choose from: the cohort of one round."""
+    """The nodes from which a strategy may choose: those of the cohort of one round."""
 
     def __init__(self, nodes: list[int]) -> None:
         self.nodes = nodes
 
     def get_node_ids(self) -> list[int]:
-        """All nodes."""
+        """The numbers of all nodes."""
         return self.nodes
 
 
@@ -76,7 +76,10 @@ def strategy(case: Any) -> Any:
 
 
 def train(case: Any, received: np.ndarray, number: int, client: int, mu: float) -> np.ndarray:
-    """Local steps with momentum, weight decay and clipping; FedProx's term is that of the formula on Flower's page."""
+    """Takes a client's local steps, with momentum, weight decay and clipping.
+
+    FedProx's proximal term follows the formula on Flower's page.
+    """
     w, velocity = received, np.zeros_like(received)
     for batch in case.batches(number, client):
         gradient = case.gradient(w, batch.x, batch.y) + mu * (w - received)
@@ -92,7 +95,7 @@ def run(case: Any) -> Any:
     server = strategy(case)
     arrays, sizes = to_record(case.tensors(case.start)), case.sizes
     for number in range(case.rounds):
-        nodes = [client + 1 for client in case.cohort(number)]  # a node's number is not 0
+        nodes = [client + 1 for client in case.cohort(number)]  # Flower's numbers of nodes are not 0
         replies = []
         for message in server.configure_train(number + 1, arrays, ConfigRecord(), Cohort(nodes)):
             client = message.metadata.dst_node_id - 1
@@ -107,7 +110,10 @@ def run(case: Any) -> Any:
 
 
 def noise_of(case: Any, number: int) -> Any:
-    """A replacement of Flower's addition of noise that takes the case's random numbers; Flower would draw its own."""
+    """A replacement for Flower's function that adds noise.
+
+    It adds the case's noise, where Flower would draw its own.
+    """
 
     def add(arrays: list[np.ndarray], deviation: float) -> None:
         for array, part in zip(arrays, case.tensors(case.noise[number]).values(), strict=True):

@@ -1,7 +1,7 @@
-"""peft's merging on the kit: task arithmetic and TIES of its merge_utils, and its combinations of LoRA adapters.
+"""Adapter of the conformance kit for peft: task arithmetic and TIES of its merge_utils, and merging of LoRA adapters.
 
-peft trains nothing here: clients take the case's own local steps. peft merges tensor by tensor. FedIT is its
-combination "linear", FLoRA "cat", FlexLoRA "svd".
+Nothing is trained by peft, since clients take the case's own local steps. peft merges tensor by tensor. Its
+combinations of adapters are "linear", used for FedIT, "cat", used for FLoRA, and "svd", used for FlexLoRA.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COMBINATIONS = {"fedit": "linear", "flora": "cat", "flexlora": "svd"}
 def run(case: Any) -> Any:
     """The model after every round."""
     torch.set_default_dtype(torch.float64)
-    warnings.filterwarnings("ignore")  # peft warns that density 1 prunes nothing
+    warnings.filterwarnings("ignore")  # peft warns that nothing is pruned at density 1
     if case.method in COMBINATIONS:
         return adapters(case)
     if case.method in ("ties", "task-arithmetic"):
@@ -29,7 +29,7 @@ def run(case: Any) -> Any:
 
 
 def models(case: Any) -> Any:
-    """The model after every round, its tensors merged one by one."""
+    """The model after every round. Its tensors are merged one by one."""
     given = case.options
     if given.get("weighted"):
         raise NotImplementedError("peft divides by the number of models, not by their weights")
@@ -49,7 +49,7 @@ def models(case: Any) -> Any:
 
 
 def adapters(case: Any) -> Any:
-    """The model after every round; peft combines the clients' adapters, each weighted by the client's share."""
+    """The model after every round. peft combines the clients' LoRA adapters, weighted by the clients' shares."""
     first = case.tensors(case.start)
     own, base = dict(first), first["base.weight"]
     rank = len(own["lora_A"])
@@ -75,5 +75,5 @@ def adapters(case: Any) -> Any:
 
 
 def config(rank: int) -> LoraConfig:
-    """The settings of adapters of this rank; the product B A is added without a factor."""
+    """peft's settings for adapters of this rank, with which the product B A is added without a factor."""
     return LoraConfig(r=rank, lora_alpha=rank, target_modules=["0"])

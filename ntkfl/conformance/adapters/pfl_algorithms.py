@@ -1,7 +1,9 @@
-"""pfl-research on the kit: pfl runs its algorithms, local steps and backend; the cases prescribe cohorts and batches.
+"""Adapter of the conformance kit for pfl-research, in float32.
 
-pfl keeps differences of models in float32, so everything runs in float32. The server steps by an optimizer of torch:
-SGD for FedAvg and FedAvgM, Adam for FedAdam.
+pfl runs its own algorithms, local steps and backend. The cases prescribe cohorts and batches.
+
+Everything runs in float32, since pfl keeps differences of models in float32. The server's step is taken by an optimizer
+of torch: SGD for FedAvg and FedAvgM, Adam for FedAdam.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from pfl.metrics import Metrics, Weighted
 from pfl.model.pytorch import PyTorchModel
 
 PACKAGES = ("pfl", "torch")
-EVALUATION = 10**6  # the batch size of evaluation, which tells evaluation from training
+EVALUATION = 10**6  # the batch size of evaluation, by which calls for evaluation are recognised
 BY_SIZE = ("fedavg", "fedavgm", "fedprox", "fedadam")
 
 
@@ -58,12 +60,12 @@ class Network(torch.nn.Module):
         return losses.sum() if self.reduction == "sum" else losses.mean()
 
     def metrics(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
-        """A metric that nobody reads: pfl always evaluates the first round."""
+        """A metric that is not used; pfl needs one, since it always evaluates in the first round."""
         return {"samples": Weighted(len(x), len(x))}
 
 
 class Planned(Dataset):
-    """A client's samples in one round, in the batches of the case: each call of `iter` gives the next pass."""
+    """A client's samples in one round, in the batches of the case. Each call of `iter` gives the next pass."""
 
     def __init__(self, case: Any, number: int, client: int) -> None:
         super().__init__(tuple(map(tensor, case.samples(client))), user_id=str(client))
@@ -75,7 +77,7 @@ class Planned(Dataset):
         self.next = 0
 
     def iter(self, batch_size: int | None) -> Iterator[Any]:
-        """The batches of the next pass; for evaluation, or without a batch size, all samples in one batch."""
+        """The batches of the next pass. For evaluation, or without a batch size, there is one batch of all samples."""
         if batch_size in (None, EVALUATION):
             yield self.raw_data
             return
@@ -84,7 +86,7 @@ class Planned(Dataset):
 
 
 class Rate(HyperParam, TrainingProcessCallback):
-    """The local rate of each round, and the model after it."""
+    """Gives pfl the local rate of each round, and keeps the model after each round."""
 
     def __init__(self, case: Any) -> None:
         self.case, self.number = case, 0
@@ -95,7 +97,7 @@ class Rate(HyperParam, TrainingProcessCallback):
         return self.case.rates[min(self.number, self.case.rounds - 1)]
 
     def after_central_iteration(self, aggregate_metrics: Any, model: Any, *, central_iteration: int) -> Any:
-        """Keep the model."""
+        """Keep the model after the round."""
         self.number += 1
         kept = model.pytorch_model.named_parameters()
         self.models.append({name: value.detach().numpy().copy() for name, value in kept})
@@ -114,7 +116,7 @@ def run(case: Any) -> Any:
         "train_cohort_size": len(cohorts[0]),
         "val_cohort_size": 0,
     }
-    algorithm, parameters = chosen(case, counts)  # refuses a method that pfl lacks, before a network is read
+    algorithm, parameters = chosen(case, counts)  # called first, since it refuses methods that pfl does not have
     network = Network(case)
     sizes = {len(batch.y) for t, cohort in enumerate(cohorts) for i in cohort for batch in case.batches(t, i)}
     whole = all(
@@ -139,7 +141,7 @@ def run(case: Any) -> Any:
 
 
 def chosen(case: Any, counts: dict[str, Any]) -> tuple[Any, Any]:
-    """The algorithm and its parameters."""
+    """pfl's algorithm for the case, and its parameters."""
     if case.method in ("fedavg", "fl-ntk", "fedavgm", "fedadam"):
         return FederatedAveraging(), NNAlgorithmParams(**counts)
     if case.method == "fedprox":
@@ -155,7 +157,7 @@ def chosen(case: Any, counts: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def local_optimizer(case: Any) -> Any:
-    """A function that makes the case's SGD from parameters and a rate."""
+    """A function (parameters, rate) -> the case's SGD as an optimizer of torch."""
 
     def make(parameters: Any, lr: float) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, lr, momentum=case.momentum, weight_decay=case.weight_decay)
@@ -164,7 +166,7 @@ def local_optimizer(case: Any) -> Any:
 
 
 def central_optimizer(case: Any, network: torch.nn.Module) -> torch.optim.Optimizer:
-    """The optimizer of the server."""
+    """The server's optimizer."""
     given = case.options
     if case.method == "fedadam":
         decays = given["first"], given["second"]
@@ -173,7 +175,7 @@ def central_optimizer(case: Any, network: torch.nn.Module) -> torch.optim.Optimi
         return torch.optim.Adam(network.parameters(), given["server_rate"], betas=decays, eps=given["tau"])
     momentum, nesterov = given.get("momentum", 0.0), given.get("nesterov", False)
     if nesterov and not momentum:
-        nesterov = False  # without momentum Nesterov changes nothing, and torch refuses it
+        nesterov = False  # without momentum Nesterov's step is the plain step, and torch refuses the option
     return torch.optim.SGD(network.parameters(), given["server_rate"], momentum=momentum, nesterov=nesterov)
 
 
