@@ -28,9 +28,10 @@ COLUMNS = ("function", "fault", "noticed by", "verdict", "how")
 
 HEAD = """# Faults planted in the library
 
-One public function at a time, or a part of one, is replaced by a faulty version, and the statements that use it are
-checked. Each row names the statement whose verdict changes. For an equality the last column has the value
-measured with the fault, against the right one. `ntkfl verify --meta --library --markdown FILE` writes this page.
+A faulty version takes the place of one public function, or of a part of one, at a time. Then a statement that uses the
+function is checked. Each row names the statement whose verdict changes. For an equality the last column has the value
+that was measured with the fault, against the right value. `ntkfl verify --meta --library --markdown FILE` writes this
+page.
 """
 
 
