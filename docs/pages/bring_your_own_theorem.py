@@ -14,7 +14,7 @@
 #
 # $$H(0)_{ij} = x_i^\top x_j \, \frac{1}{m} \sum_{r=1}^m [w_r^\top x_i \ge 0] \, [w_r^\top x_j \ge 0].$$
 #
-# Its largest eigenvalue limits the step size, so a bound that needs no eigenvalues would be handy:
+# The largest eigenvalue of $H(0)$ limits the step size, so a bound that needs no eigenvalues would be handy:
 #
 # > **Claim.** If the rows have norm 1, then $\lambda_{\max}(H(0)) \le n/2$.
 # >

@@ -39,8 +39,8 @@ print("loss barrier     ", loss_barrier(first, second, x, y))
 print("connectivity loss", connectivity_loss(first, second, x, y))
 
 # %% [markdown]
-# Both networks have no loss at all, but between them the loss rises to 1.06. (The connectivity loss is the mean of
-# the loss over the segment, FedGuCci's Eq (7).)
+# Neither network has any loss, but between them the loss rises to 1.06. (The connectivity loss is the mean of the
+# loss over the segment, FedGuCci's Eq (7).)
 #
 # ## A group, trained alone or connected to an anchor
 #
@@ -360,9 +360,9 @@ print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 # The study has five widths, both data sets, four seeds, and two lengths of training. The picture shows the longer
 # training. Weight matching lowers the barrier of independent models by .39 nats on average, and in all of 80 pairs;
 # connecting to an anchor lowers it by .22. Both together are better than either alone, and .03 nats better than
-# matching. Which matching is better depends on the data: by activations on digits after a short training (by .08
-# nats), by weights on Fashion-MNIST after a long one (by .03). Clients of a round have no barrier to begin with.
-# `ntkfl verify alignment` checks the theorems about aligned networks.
+# matching. Which matching is better depends on the data: matching by activations is better on digits after a short
+# training (by .08 nats), and matching by weights is better on Fashion-MNIST after a long training (by .03). Clients
+# of a round have no barrier to begin with. `ntkfl verify alignment` checks the theorems about aligned networks.
 
 # %% [markdown]
 # ## Limits

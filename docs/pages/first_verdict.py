@@ -7,8 +7,9 @@
 # # A first verdict
 #
 # This page takes you from an installed `ntkfl` to a verdict that you understand. It shows one statement that holds,
-# one that is violated as a scan of its paper reads, and the commands that compute both verdicts again. It takes ten
-# minutes, most of them reading. If the command `ntkfl` is not installed yet, see [Install](../install.md).
+# one that is violated in the form that a scan of its paper shows, and the commands that compute both verdicts again.
+# It takes ten minutes, most of them reading. If the command `ntkfl` is not installed yet, see
+# [Install](../install.md).
 #
 # ## What there is to check
 #
@@ -36,8 +37,8 @@
 # - **needs**, **needs also**: the hypotheses of all forms, or of one form. Each is tested on every *case*, which is a
 #   network with its data. A case that does not meet the hypotheses is rejected. The verdict gives the number of
 #   rejected cases.
-# - **stated**, **new**: the formulas. The *left* side is always the measured quantity, and the *right* side the bound.
-#   This bound may fail with probability δ.
+# - **stated**, **new**: the formulas. The *left* side is always the measured quantity, and the *right* side is the
+#   bound. The inequality may fail with probability δ.
 # - **left is**: how the left side is measured. Here neurons are counted, and the limit has a closed form; nothing is
 #   trained.
 # - **mutants**: versions of the formula made wrong on purpose, which the checker must call violated. **necessity**:
@@ -101,11 +102,11 @@ SVG(as_bytes(drawn(lemma, seen_by_form), "svg", "c6"))
 # !ntkfl verify fl-ntk/A.1
 
 # %% [markdown]
-# A machine read a scan of the paper as $\Pr[\sum_i X_i \le t]$ where Bernstein bounds $\Pr[\sum_i X_i \ge t]$. Every
-# use of the lemma in the paper is of the right form, as the source line says. So the error is not attributed to the
-# authors: the catalogue records that the form differs by its *scan* ([How we read the papers](../how_we_read.md)).
-# The formula in the scan is false all the same. Three lines of the verdict show that its violation is no numerical
-# accident:
+# Bernstein bounds $\Pr[\sum_i X_i \ge t]$. A machine that read a scan of the paper found $\Pr[\sum_i X_i \le t]$
+# instead. Every use of the lemma in the paper is of the right form, as the source line says. So the error is not
+# attributed to the authors: the catalogue records that the form differs by its *scan* ([How we read the
+# papers](../how_we_read.md)). The formula in the scan is false all the same. Three lines of the verdict show that its
+# violation is no numerical accident:
 #
 # - **witness**: a stored case violates the formula. It has one variable, which is $\pm 1$ with equal chance, and $t =
 #   1$. The sum is always at most 1, so the left side is 1. The right side is 0.69. You can check both by hand.

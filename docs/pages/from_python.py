@@ -47,7 +47,7 @@ exact = regime.trajectory(initial_outputs=run.outputs[0])
 print(f"residual after 200 rounds: {run.residual_norm[-1]:.4f} simulated, {exact.residual_norm[-1]:.4f} in the limit")
 
 # %% [markdown]
-# Both return a `Trajectory`, so they are easily compared.
+# `simulate` and `regime.trajectory` both return a `Trajectory`, so their results are easily compared.
 
 # %%
 import matplotlib.pyplot as plt

@@ -70,13 +70,13 @@ print("\n".join(run.communicate()[1].splitlines()[-2:]))
 # %% [markdown]
 # The list of answers begins with the worst outcome. Each exponent is a slope in the log-log plot. Its interval covers
 # the noise over seeds. It also covers the change when the smallest widths are dropped, since a power law holds only
-# in the limit. An interval wider than ±0.2 decides nothing: *unresolved*. A stated power outside the measured
-# interval is *violated* only if noise and a second term cannot explain the measured slope (at the level 99.9%). At
-# the smallest width this second term may be as large as the first. One answer is violated, *as recorded*: the printed
-# Eq (18) leaves out a part that does not fall with the width when clients take several local steps (see the
-# [findings](../findings)). The claims that hold say that the movement of every single neuron falls like $m^{-1/2}$,
-# that the movement of all neurons together does not fall, and that outputs approach the limit like $m^{-1/2}$. So
-# **one more correct digit needs a hundred times the width.**
+# in the limit. An interval wider than ±0.2 decides nothing, and the answer is *unresolved*. A stated power outside
+# the measured interval is *violated* only if noise and a second term cannot explain the measured slope (at the level
+# 99.9%). At the smallest width this second term may be as large as the first. One answer is violated, *as recorded*:
+# the printed Eq (18) leaves out a part that does not fall with the width when clients take several local steps (see
+# the [findings](../findings)). The claims that hold say that the movement of every single neuron falls like
+# $m^{-1/2}$, that the movement of all neurons together does not fall, and that outputs approach the limit like
+# $m^{-1/2}$. So **one more correct digit needs a hundred times the width.**
 
 # %%
 from IPython.display import SVG
@@ -125,9 +125,9 @@ print(Counter(answer.outcome.value for answer in studies.find("width-scaling").s
 # %% [markdown]
 # ## The same on your data: a study of your own
 #
-# A study is one file with a `STUDY`. This one asks the question of this page about 50 real images: how far are the
-# outputs of the trained network from the kernel regime, in the worst round? To ask it of your data, put
-# `ntkfl.data.load("mine.csv")` in place of the digits.
+# A study is one file that defines a variable `STUDY`. The next file asks the question of this page about 50 real
+# images: how far are the outputs of the trained network from the kernel regime, in the worst round? To ask this
+# question about your data, put `ntkfl.data.load("mine.csv")` in place of the digits.
 
 # %%
 # %%writefile digits_width.py

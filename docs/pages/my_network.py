@@ -6,9 +6,9 @@
 # %% [markdown]
 # # My network
 #
-# You have a network of your own, of any depth: a torch module, or a JAX function. This page computes its kernel and
-# its convergence rate under every federated method, and shows how far real training is from their predictions. The data
-# are twenty of scikit-learn's digits on four clients, so that everything takes seconds.
+# You have a network of your own, of any depth: a torch module, or a JAX function. This page computes the kernel of
+# the network and its convergence rate under every federated method, and shows how far real training is from what the
+# kernel predicts. The data are twenty of scikit-learn's digits on four clients, so that everything takes seconds.
 #
 # ## From a module to its kernel
 #
@@ -115,12 +115,12 @@ print(f"same class on {np.mean(np.sign(predicted) == np.sign(trained)):.0%} of {
 # %% [markdown]
 # ## Networks that have a limit
 #
-# The kernel of some networks no longer depends on the random start when they are wide: fully connected ones of any
-# depth, with ReLU, erf or GELU and with biases or without, and convolutional ones with global average pooling. These
-# networks have names, such as `fc:3:relu`, and use the NTK parametrisation. `:standard` after the name gives the
-# standard parametrisation. `step_factors` scales its step sizes so that both parametrisations train the same
-# functions. The kernels in the limit are known in closed form (`ntkfl.gram.deep`), so that a network can be compared
-# with the exact run at infinite width.
+# For some networks the kernel no longer depends on the random start when the network is wide. These are fully
+# connected networks of any depth, with ReLU, erf or GELU and with biases or without, and convolutional networks with
+# global average pooling. These networks have names, such as `fc:3:relu`, and use the NTK parametrisation. `:standard`
+# after the name gives the standard parametrisation. `step_factors` scales its step sizes so that both
+# parametrisations train the same functions. The kernels in the limit are known in closed form (`ntkfl.gram.deep`), so
+# that a network can be compared with the exact run at infinite width.
 
 # %%
 wide = ntkfl.networks.wide("fc:3:relu")  # three layers of weights, all trained

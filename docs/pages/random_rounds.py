@@ -130,18 +130,19 @@ _ = panel.legend(fontsize="small")
 #
 # Clients may be drawn too. The clients that are drawn for a round are called its cohort. `ntkfl privacy` tries
 # cohorts of all clients, of a half, and so on to a sixteenth of them, or of the shares that `--participation` gives.
-# It says which size of the cohort is best, and which other sizes may be as good. A budget then asks for less noise on
-# the sum of the drawn clients' updates, since a client that is seldom drawn reveals little. But a mean over fewer
-# clients has a larger share of this noise: at epsilon = 4, with 200 clients, the residual is .464 of the labels if
-# all clients take part, and .878 if a tenth of them does. If the drawn clients are known, an update has a Gaussian
-# distribution, but over all draws it does not. So the clipping norm is the length of the longest update in 1375
-# simulated training runs. If one training run in a hundred had a longer update, the chance that none of 1375 runs has
-# such an update would be one in a million ({doc}`../proofs/random_rounds`).
+# It says which size of the cohort is best, and which other sizes may be as good. If fewer clients are drawn, a budget
+# asks for less noise on the sum of the drawn clients' updates, since a client that is seldom drawn reveals little.
+# But a mean over fewer clients has a larger share of this noise: at epsilon = 4, with 200 clients, the residual is
+# .464 of the labels if all clients take part, and .878 if a tenth of them does. If the drawn clients are known, an
+# update has a Gaussian distribution, but over all draws it does not. So the clipping norm is the length of the
+# longest update in 1375 simulated training runs. If one training run in a hundred had a longer update, the chance
+# that none of 1375 runs has such an update would be one in a million ({doc}`../proofs/random_rounds`).
 #
-# FedDyn with noise is refused, here and by `random_rounds(noise=...)`: its server sums up the displacements of all
-# rounds with their noise, and nothing removes the noise again, so that the variance of the residual or of the
-# memories grows without end. For SCAFFOLD with noise, `random_rounds` computes exact moments. But `ntkfl privacy`
-# refuses SCAFFOLD too, since its clients have memories, and the effect of clipping on a memory is not computed.
+# `ntkfl privacy` and `random_rounds(noise=...)` refuse FedDyn with noise. The server of FedDyn sums up the
+# displacements of all rounds with their noise, and nothing removes the noise again, so that the variance of the
+# residual or of the memories grows without end. For SCAFFOLD with noise, `random_rounds` computes exact moments. But
+# `ntkfl privacy` refuses SCAFFOLD too, since its clients have memories, and the effect of clipping on a memory is not
+# computed.
 #
 # ## Steps that change by round, clients that take turns
 #

@@ -73,7 +73,8 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 # %% [markdown]
 # The checkpoint is not certified. The proof does not apply yet, because the network does not fit its data closely
 # enough. The second sentence of the output estimates which residual would be small enough. The last line is a command
-# that trains the file's network further, by Algorithm 1, until it certifies. Here PyTorch has trained it further:
+# that trains the file's network further, by Algorithm 1, until the network is certified. Here PyTorch has trained it
+# further:
 
 # %%
 # !ntkfl certify --any-order --data mine.npz --weights step_140.safetensors --test --plot margins.svg --attack 300
@@ -85,9 +86,9 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 #   that no step, in any order, increases the distance from $W^*$. So training stays in a ball around $W^*$, and
 #   converges in it.
 # - **pairs held at kinks**. A neuron's kink for a sample is where the neuron switches on or off for this sample. The
-#   proof would not hold for a neuron that crosses its kink. Only few pairs of a neuron and a sample could do so (here
-#   none). $W^*$ is chosen such that these neurons lie exactly on their kinks. Then the proof holds however often they
-#   cross.
+#   proof would not hold for a neuron that crosses its kink. Only in few pairs of a neuron and a sample the neuron may
+#   cross (here in none). $W^*$ is chosen such that these neurons lie exactly on these kinks. Then the proof holds
+#   however often they cross.
 # - **margin off A**, where $A$ is the set of held pairs: in all other pairs the neuron stays on its side of the kink,
 #   with this margin. A certificate needs a margin above 0.
 # - **steps allowed**: the longest steps that the proof covers. They are steps on *half the sum* of squares over a
@@ -176,7 +177,7 @@ print("longer steps:", attack_any_order(certificate, trials=2000, longer=1.2))
 # between .06 (20 samples) and .00012 (200 samples). The certificate of Algorithm 1 alone (theorem `fl-ntk/X.12`)
 # holds in 138 of these cells, in the same round or up to 100 rounds later. The certificate that applies before
 # training (`fl-ntk/X.11`) holds in none of the cells: the bound on the movement of the neurons is at least 29 times
-# the radius that this certificate allows, even with steps that are 10,000 times as short. More width helps: with 200
+# the radius that this certificate allows, even with steps that are 10,000 times shorter. More width helps: with 200
 # samples the first certified round is 45 to 195 with 500 neurons, and 45 to 75 with 16000. In 76 pairs of cells that
 # differ in the number of local steps alone, five steps certify earlier than one step in 49 pairs (by up to 145
 # rounds), in the same round in 26, and later in one. With one local step neither the split of the samples nor the

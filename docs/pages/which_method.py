@@ -27,10 +27,11 @@
 #   step at which a client alone diverges) and the method's own numbers. The search ensures that no method is slower
 #   than its special cases: FedAvg is not slower than with server rate 1, and FedProx and momentum are not slower than
 #   FedAvg. Nothing more is promised: another choice may be still better.
-# - **floor**: whatever the clients compute from their own data, a round is governed by a matrix $H P$ with $P$
-#   block-diagonal over the clients. Its condition number has a lower bound that depends on the data and the partition
-#   only. The floor is the number of rounds that server momentum needs at that condition number for the worst labels.
-#   Other labels may take fewer rounds. The floor shows how much could still be gained. It is not a method.
+# - **floor**: whatever the clients compute from their own data, a round is governed by a matrix $H P$, where $H$ is
+#   the kernel and $P$ is block-diagonal over the clients. The condition number of $H P$ has a lower bound that
+#   depends on the data and the partition only. The floor is the number of rounds that server momentum needs at that
+#   condition number for the worst labels. Other labels may take fewer rounds. The floor shows how much could still be
+#   gained. It is not a method.
 #
 # On these clients more local steps help little from $K = 5$ on. Momentum at the server helps, and costs no
 # communication. `cyclic` lets the clients train in turn, each from the model of the client before. It needs few
@@ -180,10 +181,10 @@ _ = panel.legend(fontsize="small")
 #
 # The twelve settings form 66 pairs. At width 4096, 36 pairs differ by more than the error of the means (99% for all
 # pairs together). At width 16384, 37 pairs do. All of these pairs are ordered as predicted, and Kendall's tau over
-# all pairs is .97 at both widths. The steps that are predicted to be best cost no round more than the steps that
-# train best (0 ± 1 of 20). Geometric means were chosen after a first look at plain means, in which diverging steps
-# hide the other differences: only 8 and 5 pairs differed clearly there, all of them as predicted. In many of the 36
-# and 37 pairs one setting diverges and the other does not.
+# all pairs is .97 at both widths. The steps that are predicted to be best cost no more rounds than the steps that
+# train best (the difference is 0 ± 1 of 20 rounds). Geometric means were chosen after a first look at plain means, in
+# which diverging steps hide the other differences: only 8 and 5 pairs differed clearly there, all of them as
+# predicted. In many of the 36 and 37 pairs one setting diverges and the other does not.
 #
 # A small network with convolutions (`cnn:64`) is predicted by its own kernel at the start. Its losses follow the
 # prediction less well: with K = 4 it learns faster than its kernel says (Nesterov .165 for an expected .294). Its
