@@ -89,7 +89,8 @@ def assert_kept(problem, setup, weights, certificate, rounds=200):
 def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_local, eta_global, distance, unit):
     """A certified network keeps the theorem's promises while clients, steps and norms of rows vary.
 
-    Three distances between labels and outputs are tried in falling order, and the first one that certifies is used.
+    Three distances between labels and outputs are tried in falling order. The first one with which the network is
+    certified is used.
     """
     setup = Setup(width=300, eta_local=eta_local, eta_global=eta_global, local_steps=local_steps)
     for far in (distance, distance / 4, distance / 16):
@@ -101,7 +102,7 @@ def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_l
 
 
 def test_small_steps_certify_all_shapes_of_clients():
-    """Networks with each shape of clients certify and keep the promise over 200 rounds.
+    """Networks with each shape of clients are certified, and keep the promise over 200 rounds.
 
     This shows that the test above is not vacuous.
     """
@@ -185,7 +186,7 @@ def at_or_above(z, square, radius):
 
 
 def exact_numbers(problem, setup, weights, radius):
-    """Returns lam, mu, E, need, r0 and the rate, computed from their definitions.
+    """Returns the certificate's numbers by name, computed from their definitions.
 
     Counts are computed in rationals, the other numbers in mpmath with 60 digits.
     """
@@ -247,7 +248,7 @@ def test_every_number_agrees_with_sixty_digits(seed, clients, local_steps):
         for name, value in exact.items():
             number, loose = mpmath.mpf(getattr(certificate, name)), 1e-12
             if name in ("perturbation", "h", "beta", "rate", "need"):
-                loose = 1e-5  # These numbers depend on E, whose upper bound is only sharp to 1e-6.
+                loose = 1e-5  # These numbers depend on the perturbation, whose upper bound is only sharp to 1e-6.
             wrong_side = number - value if name in ("lam", "lam_c", "beta", "rho") else value - number
             assert wrong_side <= 0, name
             assert abs(number - value) <= loose * abs(value), name
@@ -269,7 +270,7 @@ def test_digits_do_not_certify_and_the_width_is_named():
 
 
 def test_width_needed_is_about_right():
-    """At twice the estimated width the same data certify; at a fifth of it they do not."""
+    """At twice the estimated width a network on the same data is certified; at a fifth of the width it is not."""
     problem, setup = sphere(8, 64, 0), Setup(width=1000, eta_local=0.02)
     estimate = a_priori_certificate(problem, setup, draw(1000, 64, 0)).width_needed
     narrow, wide = (
@@ -347,7 +348,10 @@ def test_one_sample_reached_in_one_step():
 
 
 def test_no_positive_eigenvalue_no_certificate():
-    """Two equal samples do not certify: lambda_min(H(0)) = 0, and rounding must not make a positive number of it."""
+    """A network on two equal samples is not certified.
+
+    The exact lambda_min(H(0)) is 0, and rounding must not make a positive number of it.
+    """
     setup = Setup(width=200, eta_local=0.01)
     problem, weights = nearly_fitted(0, setup, 1e-6)
     x = np.array(problem.x)

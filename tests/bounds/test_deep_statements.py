@@ -159,7 +159,7 @@ def test_limits_are_those_of_kernel_regimes_written_out(network):
         central += [now] * ((k + 1) % setup.local_steps == 0)
     assert ladder.limit_pooled == pytest.approx(farthest(outputs, central, np.linalg.norm(r)), rel=1e-9)
     assert ladder.limit_pooled > 1e-3
-    # Each pair breaks one hypothesis (several local steps, several clients), so the distance is 0.
+    # Each setting breaks one hypothesis: it has one local step, or one client. The distance is then 0.
     for steps, clients in ((1, problem.owner), (3, np.zeros(problem.n, int))):
         same = replace(ladder, setup=replace(setup, local_steps=steps), problem=replace(problem, owner=clients))
         assert same.limit_pooled < 1e-14
@@ -274,7 +274,7 @@ def test_no_two_networks_of_a_ladder_or_of_its_second_opinion_share_numbers():
         fresh = ladder.fresh()
         assert len(set(seeds)) == len(seeds) == ladder.n_runs + fresh.n_runs
         assert fresh.problem is ladder.problem
-        # A fresh deep ladder leaves out the two largest widths.
+        # A second `DeepLadder`, whose networks have other seeds, leaves out the two largest widths.
         kept = len(ladder.widths) - 2 * isinstance(ladder, DeepLadder)
         assert (fresh.widths, fresh.counts) == (ladder.widths[:kept], ladder.counts[:kept])
     small = DeepLadder(equal_points(0), SETUP, ERF, 0, (8, 16, 32), (2, 2, 2))

@@ -228,7 +228,8 @@ def test_what_a_formula_may_not_contain():
     with pytest.raises(TypeError, match="a formula may not contain sin"):
         evaluate(sp.sin(lam), {lam: 1.0})
     with pytest.raises(NotFinite, match="the formula is zoo whatever its symbols are: it has no value"):
-        evaluate((1 / (1 - lam)).subs(lam, 1), {})  # A mutant that puts 1 in a symbol's place makes such a formula.
+        # A mutant, which is a formula made wrong on purpose, may put 1 in a symbol's place and so have no value.
+        evaluate((1 / (1 - lam)).subs(lam, 1), {})
     with pytest.raises(ValueError, match="a matrix has whole powers only"):
         evaluate(H**K, {H: np.eye(2), K: 0.5})
     with pytest.raises(ValueError, match="a matrix formula takes scalar constants"):

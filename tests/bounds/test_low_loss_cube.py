@@ -50,7 +50,7 @@ def test_sampled_shares_are_what_another_sample_finds(seed):
     share = np.mean(case.losses(points_in_cube(case, case.domain, 3000, 8)) < case.epsilon)
     sampled = (case.low_loss_size.value / case.domain) ** case.size
     assert abs(share - sampled) < spread
-    assert 0.01 < sampled < 0.9  # The region is a proper part of Omega.
+    assert 0.01 < sampled < 0.9  # The region is a proper part of the domain of the weights.
 
 
 def test_a_client_is_judged_by_its_own_inputs():

@@ -1,4 +1,7 @@
-"""Tests of the constructors of mutants: they replace a symbol wherever sympy's own substitution replaces it."""
+"""Tests of the functions that make mutants, which are formulas made wrong on purpose.
+
+These functions must replace a symbol wherever sympy's own substitution replaces it.
+"""
 
 import pytest
 import sympy as sp

@@ -95,7 +95,10 @@ SECOND_TERMS = [(0, 0.5), (-0.5, 0.5), (0.5, 0.5), (1, 0.25), (1, 0.5), (1, 1)]
 
 @pytest.mark.parametrize("widths", [6, 9])
 def test_a_second_term_and_noise_get_a_true_power_refuted_at_most_once_in_a_thousand(widths):
-    """The 99% interval without a second term would call the same data violated far more often."""
+    """A true power with a second term and noise is refuted at most once in a thousand.
+
+    The 99% interval without a second term would call the same data violated far more often.
+    """
     sizes, rng = 2.0 ** np.arange(6, 6 + widths), np.random.default_rng(widths)
     refuted, outside = [], []
     for size, order in SECOND_TERMS:
@@ -108,7 +111,10 @@ def test_a_second_term_and_noise_get_a_true_power_refuted_at_most_once_in_a_thou
 
 
 def test_noise_that_grows_with_the_size_refutes_a_true_power_at_most_once_in_a_thousand():
-    """The interval must use three degrees of freedom for each noisy size, and not those of all sizes together."""
+    """Noise that grows with the size refutes a true power at most once in a thousand.
+
+    The interval must use three degrees of freedom for each noisy size, and not those of all sizes together.
+    """
     sizes, rng, sigma = 2.0 ** np.arange(6, 11), np.random.default_rng(2), np.geomspace(0.02, 0.3, 5)[:, None]
     law = (sizes**-0.5 * (1 + sizes[0] / sizes))[:, None] / np.sqrt(1 + sigma**2)
     seen = np.abs(1 + sigma * rng.standard_normal((1500, 5, 4)))

@@ -68,7 +68,8 @@ STEPS = {"eta_local": st.sampled_from([0.05, 0.3, 0.9]), "eta_global": st.sample
 def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_local, eta_global, unit, power):
     """A certified network keeps the theorem's promises while clients, steps and norms of rows vary.
 
-    Four distances between labels and outputs are tried in falling order, and the first one that certifies is used.
+    Four distances between labels and outputs are tried in falling order. The first one with which the network is
+    certified is used.
     """
     setup = Setup(width=200, eta_local=eta_local, eta_global=eta_global, local_steps=local_steps)
     for distance in (0.1, 0.02, 3e-3, 3e-4):
@@ -97,7 +98,7 @@ SHAPES = [(1, 1), (1, 4), (3, 1), (3, 4), (4, 2)]
 
 @pytest.mark.parametrize(("clients", "local_steps"), SHAPES)
 def test_every_shape_of_clients_certifies_at_large_steps(clients, local_steps):
-    """Networks with each shape of clients certify at eta_l = .9, where the a-priori theorem certifies none.
+    """Networks with each shape of clients are certified at eta_l = .9, where the a-priori theorem certifies none.
 
     This shows that the tests above are not vacuous.
     """
@@ -323,7 +324,7 @@ CERTIFICATES = [(stable_step_certificate, 0.4), (a_priori_certificate, 0.01)]
 
 
 def network():
-    """Returns a network with labels so near to its outputs that both theorems certify."""
+    """Returns a network with labels so near to its outputs that both theorems certify the network."""
     rng = np.random.default_rng(1)
     x = rng.standard_normal((4, 6))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -394,7 +395,9 @@ def test_the_largest_certified_step_goes_with_the_squares_of_the_rows(rows):
 
 
 def steps_of(rows):
-    """Returns a network at initialisation whose labels are its own outputs, so that any stable step certifies."""
+    """Returns a network at initialisation whose labels are its own outputs, so that it is certified at any
+    stable step.
+    """
     x = np.ldexp(np.array([[0.6, 0.8], [0.8, -0.6]]), rows)
     setup = Setup(width=64, eta_local=float(np.ldexp(0.3, -2 * rows)), local_steps=1)
     weights = draw(setup.width, 2, setup.seed, setup.sigma)

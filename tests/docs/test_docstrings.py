@@ -1,4 +1,6 @@
-"""Each name in docs/reference explains every argument on a line of its own; examples print what they show."""
+"""Tests of docstrings: each name in docs/reference explains every argument on a line of its own, and examples print
+what they show.
+"""
 
 import ast
 import doctest
@@ -30,7 +32,7 @@ OPENED = re.compile(
 
 
 def definitions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
-    """The classes and functions of a module with their qualified names, nested ones too."""
+    """Yields the classes and functions of a module with their qualified names, nested ones too."""
     for node in body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             yield prefix + node.name, node
@@ -39,7 +41,7 @@ def definitions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, a
 
 
 def arguments(node: ast.ClassDef | ast.FunctionDef) -> list[str]:
-    """A caller's arguments: parameters, or the fields of a class and the parameters of its `__init__`."""
+    """Returns a caller's arguments: parameters, or the fields of a class and the parameters of its `__init__`."""
     if isinstance(node, ast.ClassDef):
         fields = [child.target.id for child in node.body if isinstance(child, ast.AnnAssign)]
         return fields + [
@@ -54,7 +56,7 @@ def arguments(node: ast.ClassDef | ast.FunctionDef) -> list[str]:
 
 
 def section(text: str | None, name: str) -> str:
-    """The lines of a section of a docstring, "" where it has none."""
+    """Returns the lines of a section of a docstring, or "" if there is no such section."""
     return re.split(r"\n\n|\n(?=\S)", f"\n{text or ''}".partition(f"\n{name}:\n")[2])[0]
 
 
@@ -83,13 +85,13 @@ def is_listed(node: ast.ClassDef | ast.FunctionDef) -> bool:
 
 
 def raises(node: ast.FunctionDef) -> bool:
-    """Whether a definition's own lines raise an error that a caller may meet."""
+    """Says whether a definition's own lines raise an error that a caller may meet."""
     errors = [ast.unparse(child.exc) for child in ast.walk(node) if isinstance(child, ast.Raise) and child.exc]
     return any(not error.startswith(("NotImplementedError", "AssertionError")) for error in errors)
 
 
 def defaults(node: ast.FunctionDef) -> dict[str, str]:
-    """The defaults of a function's arguments, in the words of the code."""
+    """Returns the defaults of a function's arguments, as the code writes them."""
     given = node.args
     parameters = [*given.posonlyargs, *given.args]
     pairs = zip(parameters[len(parameters) - len(given.defaults) :], given.defaults, strict=True)
@@ -99,7 +101,7 @@ def defaults(node: ast.FunctionDef) -> dict[str, str]:
 
 
 def gives_several(node: ast.FunctionDef) -> bool:
-    """Whether a function returns a tuple of different things."""
+    """Says whether a function returns a tuple of different things."""
     result = node.returns
     return (
         isinstance(result, ast.Subscript)

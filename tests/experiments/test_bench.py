@@ -1,6 +1,7 @@
 """Tests of `ntkfl bench`: implementations of one task agree on small cases, each in its own process.
 
-Tables, ratios, fitted exponents and comparisons with earlier runs are tested too.
+A workload is such a task, and a candidate is one implementation of it. Tables, ratios, fitted exponents and comparisons
+with earlier runs are tested too.
 """
 
 import json

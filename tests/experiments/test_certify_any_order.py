@@ -1,4 +1,5 @@
-"""Tests of `ntkfl certify --any-order`: it trains until a round certifies, and reads users' files and test samples.
+"""Tests of `ntkfl certify --any-order`: it trains until the network is certified, and reads users' files and test
+samples.
 
 Bad input is refused.
 """
@@ -106,7 +107,10 @@ def test_an_interrupted_watch_keeps_what_it_has(monkeypatch):
 
 
 def test_a_method_is_certified_by_the_round_that_its_record_replays(tmp_path):
-    """A method with options certifies after training. Before training it does not, and the command says why."""
+    """For a method with options the network is certified after training.
+
+    Before training it is not certified, and the command says why.
+    """
     asked = ("certify", "--method", "fedavgm", "--option", "momentum=0.6", "--n", 1, "--clients", 1, "--width", 300)
     asked += ("--eta-local", "0.2", "--every", 5, "--eta-global", "1.5")
     result = run(*asked, "--watch", "--rounds", 100, "--json", tmp_path / "found.json")
@@ -124,7 +128,7 @@ def test_a_method_is_certified_by_the_round_that_its_record_replays(tmp_path):
 
 @pytest.mark.slow
 def test_another_loss_is_trained_on_and_certified(tmp_path):
-    """A network that is trained on another loss certifies, and the command in its record gives the same result."""
+    """A network that is trained on another loss is certified, and the command in its record gives the same result."""
     rng = np.random.default_rng(1)
     np.savez(tmp_path / "data.npz", x=rng.standard_normal((8, 6)), y=rng.choice([-1.0, 1.0], 8))
     asked = (*ANY, "--loss", "hinge", "--data", tmp_path / "data.npz", "--width", 400, "--eta-local", "0.05")

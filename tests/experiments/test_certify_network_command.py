@@ -1,4 +1,4 @@
-"""Tests of `ntkfl certify --network`: training until a round certifies, the record, and refused input."""
+"""Tests of `ntkfl certify --network`: training until the network is certified, the record, and refused input."""
 
 import json
 import re
@@ -143,7 +143,7 @@ def test_weights_of_a_file_are_certified_as_in_python(tmp_path):
 
 
 def test_rounds_of_a_method_certify_and_the_engine_keeps_to_their_rate(tmp_path):
-    """Rounds of fl-ntk and of fedavg certify, and the training engine keeps the certified rate.
+    """Rounds of fl-ntk and of fedavg are certified, and the training engine keeps the certified rate.
 
     The clients have one and two samples, which the two methods weigh differently.
     """

@@ -1,5 +1,6 @@
-"""Tests of `ntkfl exponents`: every quantity has its row, columns are aligned, and ladders with few sizes are
-refused.
+"""Tests of `ntkfl exponents`: every quantity has its row, and columns are aligned.
+
+A ladder is a set of networks of several sizes. A ladder with too few sizes is refused.
 """
 
 import re

@@ -35,7 +35,8 @@ from ntkfl.training.config import checked
 from ntkfl.training.runs.training_run import prepared
 from ntkfl.training.tree import tree_map
 
-# Their settings continue another run ("plane"), or compare gains ("ima-federations").
+# The settings of these miniatures continue another run ("plane"), or compare gains ("ima-federations"). They need not
+# share data and rounds with a baseline.
 OTHER_FEDERATIONS = {"plane", "ima-federations"}
 SOLO = {"transitivity", "plane"}  # These miniatures have settings that are no training configurations.
 TINY = {"samples": 120, "test": 60, "model": "mlp:8", "rounds": 2, "epochs": 1}
@@ -445,7 +446,7 @@ def solo():
 
 
 def two_layer(models, row):
-    """Returns the same network without biases, on inputs with a 1 appended.
+    """Returns the network of a row of `models` as one without biases, on inputs with a 1 appended.
 
     Biases become weights of this 1 and of a unit that is always 1.
     """

@@ -66,7 +66,8 @@ def test_every_key_is_an_option_of_its_type_and_every_option_a_key():
     assert ["method", "options", *KEYS] == list(RunConfig.model_fields)
     types = {name: without_limits(get_args(option)[0]) for name, option in KEYS.items()}
     wanted = {name: without_limits(RunConfig.model_fields[name].annotation) for name in KEYS}
-    assert types == wanted | {"batch_size": str, "ima_start": float}  # The two options also take a word or a share.
+    # The option for the batch size also takes a word, and the option for the start of IMA also takes a share.
+    assert types == wanted | {"batch_size": str, "ima_start": float}
     for field in ("clients", "seed"):
         assert f"--{field}" in run("--help").stdout
 

@@ -1,8 +1,8 @@
 """Tests of the engine that runs the cases of statements and gives verdicts.
 
 Statements share cases, trials are counted exactly, mutants (statements made wrong) are caught, interrupts lose nothing,
-and a verdict names the command that repeats it. A look is the part of all seeds, or of a ladder's networks, on which a
-verdict is tried before more are drawn.
+and a verdict names the command that repeats it. A ladder is a case of many networks of several widths. A look is the
+part of all seeds, or of a ladder's networks, on which a verdict is tried before more are drawn.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Tests of verdicts on rates: a true rate is never called violated, whatever the seed is.
 
-A wrong rate is called violated, once a second ladder of networks agrees.
+A ladder is a set of networks of several widths. A wrong rate is called violated if a second ladder agrees.
 """
 
 from dataclasses import replace

@@ -197,8 +197,8 @@ def test_a_true_probability_is_called_violated_less_than_once_in_a_million():
 def test_three_looks_refute_a_true_probability_no_more_often_than_one():
     """Three looks refute a true probability no more often than one look.
 
-    The probability that any look refutes is computed exactly over all paths. The bound covers every rule for the last
-    look.
+    A look is a judgement of the trials so far. The probability that any look refutes is computed exactly over all
+    paths. The bound covers every rule for the last look.
     """
     parts, delta = (20, 10, 30), Fraction(1, 10)  # `parts` has the numbers of seeds that each look adds.
 

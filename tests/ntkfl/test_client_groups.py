@@ -45,7 +45,7 @@ def outputs(ran, place):
 def quick(way, rows, weight_space, linearised):
     """Says whether quick tests run a case, because XLA compiles each for a second.
 
-    Only with 16 rows a group is padded.
+    Cases with 16 rows are among the quick ones, because only with 16 rows a group is padded.
     """
     return way is client_threads or rows == (1 if weight_space == linearised else 16)
 

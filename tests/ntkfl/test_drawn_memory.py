@@ -322,7 +322,8 @@ def shaken(regime, second):
 def test_a_mean_without_eigenvectors_has_its_rate_too(share):
     """If the mean map M has no basis of eigenvectors, the rate is found too.
 
-    M is a Jordan chain with the one eigenvalue .8, and the noise is a share of S, so that the radius is known.
+    M is a Jordan chain with the one eigenvalue .8. A round maps second moments S to M S M' + share S, so the radius is
+    known to be .64 + share.
     """
     mean = 0.8 * np.eye(14) + np.diag(np.full(13, 0.02), 1)
     state = StateMoments(mean, lambda second: share * second, rests=False)
@@ -364,7 +365,10 @@ def test_no_sides_are_claimed_without_eigenvectors():
 
 @pytest.mark.parametrize("kind", ["any", "apart", "one reads the other", "all but defective", "slow"])
 def test_the_sides_of_a_radius_are_close_and_right(kind):
-    """The bounds enclose the largest eigenvalue of the whole map; S may be singular if one half evolves alone."""
+    """The bounds enclose the largest eigenvalue of the map of second moments.
+
+    One half of the state may evolve alone, so that the eigenvector, a matrix of second moments, is singular.
+    """
     rng, size = np.random.default_rng(len(kind)), 14
     for _ in range(4):
         mean, *others = (rng.standard_normal((3, size, size)) / size**0.5 * rng.uniform(0.1, 0.9, (3, 1, 1))).copy()

@@ -876,7 +876,8 @@ def test_a_file_is_taken_after_a_look_at_few_rows_and_a_row_that_is_looked_at_mu
     asked.clear()
     Tiles.of(counting, x, "float64", file)
     tiles_of_4, slabs = 13, 5  # with 12 rows in each slab
-    # The few products before these are for the mark and the symmetry.
+    # The few entries before these are needed for the file's mark, a hash that identifies the kernel, and for the check
+    # of symmetry.
     assert sum(asked) - asked[-1] < 4 * 50 and asked[-1] == tiles_of_4 + slabs
     content = bytearray(file.read_bytes())
     # Every fourth row is checked, so row 16 is checked and row 17 is not.

@@ -177,9 +177,11 @@ def test_the_users_inputs_are_taken_with_every_lipschitz_loss():
 
 
 def test_the_floor_of_the_covariance_is_negative_or_nothing():
-    """I8-nonzero read literally is false in both words.
+    """Statement I8-nonzero, read literally, is false in both of its words, `positive` and `non-zero`.
 
-    A floor of -1 contradicts `positive`, and independent clients, whose covariance is 0, contradict `non-zero`.
+    It says that a lower bound, a multiple of the smallest covariance of two clients, is positive. Opposed clients have
+    the covariance -1, which contradicts `positive`. Independent clients have the covariance 0, which contradicts
+    `non-zero`.
     """
     assert float(smallest_covariance(opposed()).hi) < 0
     independent = smallest_covariance(two_coins())

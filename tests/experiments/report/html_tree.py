@@ -28,7 +28,7 @@ class Node:
                 yield from part.all(*tags)
 
     def text(self) -> str:
-        """The element's whole text."""
+        """Returns the element's whole text."""
         return "".join(part if isinstance(part, str) else part.text() for part in self.content)
 
 

@@ -1,7 +1,8 @@
 """Tests of the study of the frontier of certificates that hold for any order of clients and steps.
 
-The distance in one cell (one measurement of the study) is the largest one that certifies. The constant of the theorem's
-chain reaction agrees with drawn networks. The laws behind invented cells are recovered.
+The distance in one cell (one measurement of the study) is the largest one at which a network is certified.
+`chain_reaction`, a distance that follows from a constant gamma of the proof, agrees with drawn networks. The laws
+behind invented cells are recovered.
 """
 
 import numpy as np
@@ -28,7 +29,7 @@ def test_a_cell_is_the_first_round_that_certifies():
 
 
 def test_the_reach_is_the_edge_of_what_certifies():
-    """Labels at the stated distance certify, and labels at 1.2 times the distance do not.
+    """A network is certified if its labels are at the stated distance, and not if they are at 1.2 times this distance.
 
     The size of the first residual does not matter.
     """
@@ -54,7 +55,7 @@ def test_labels_that_nothing_reaches_have_no_reach():
 
 
 def test_the_chain_reaction_has_the_projections_of_wide_networks():
-    """The stated bound agrees with gamma computed from a drawn network.
+    """`chain_reaction` agrees with (2 gamma)^(-1/2), in which gamma is computed from a drawn network.
 
     The certificate's kappa is the root mean square of |projection of x_i (x) e_r on rows(C)|.
     """
@@ -103,7 +104,7 @@ def test_another_power_a_longer_reach_and_late_certificates_are_violated():
 
 
 def test_rounds_that_never_come():
-    """If X.12 never certifies, its round counts as later than any other.
+    """If X.12 certifies no round, its round counts as later than any other.
 
     A network that no theorem certifies decides nothing.
     """

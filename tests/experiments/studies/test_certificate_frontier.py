@@ -1,7 +1,7 @@
-"""Tests of the study of the smallest width that certifies.
+"""Tests of the study of the smallest width at which networks are certified.
 
-The width in one cell (one measurement of the study) certifies, and a width smaller by a tenth does not. The laws behind
-invented cells are recovered.
+At the width of one cell (one measurement of the study) the network is certified, and at a width smaller by a tenth it
+is not. The laws behind invented cells are recovered.
 """
 
 from dataclasses import replace
@@ -73,7 +73,7 @@ def never(point, complexity):
 
 
 def test_cells_that_certify_nowhere_decide_where_the_bound_is_below_the_largest_width():
-    """A cell that certifies at no width is a counterexample to a bound that lies below the largest width.
+    """A cell without any certified width is a counterexample to a bound that lies below the largest width.
 
     Three such cells violate this bound. They leave open the bounds that lie above the largest width.
     """
@@ -89,9 +89,9 @@ def test_cells_that_certify_nowhere_decide_where_the_bound_is_below_the_largest_
 
 
 def test_the_power_is_of_the_complexities_below_the_first_that_certifies_nowhere():
-    """The power is fitted to the complexities below the first one that certifies at no width.
+    """The power is fitted to the complexities below the first one at which no width is certified.
 
-    Above it only a few cells with lucky draws certify, and they do not change the fitted power.
+    Above it only a few cells with lucky draws have a certified width, and they do not change the fitted power.
     """
 
     def lucky(point):

@@ -1,7 +1,7 @@
 """Tests of the study of how far certificates reach.
 
-One cell (one measurement of the study) has a checkpoint that certifies and the nearest fit to it. The laws behind
-invented cells are recovered.
+One cell (one measurement of the study) has a certified checkpoint and the nearest fit to it. The laws behind invented
+cells are recovered.
 """
 
 import numpy as np
@@ -31,9 +31,9 @@ def test_a_cell_is_a_checkpoint_that_certifies():
 
 
 def test_a_cell_that_does_not_certify_says_what_was_asked_for(monkeypatch):
-    """A cell that does not certify has the residual that training was asked to reach.
+    """A cell without a certificate records the residual that training was asked to reach.
 
-    An earlier version kept only the first point of training that does not certify, and counted it as failed.
+    An earlier version kept only the first point of training that is not certified, and counted it as failed.
     """
     monkeypatch.setattr("experiments.studies.questions.certificate_reach.LOOKS", 0)
     measured = as_arrays(STUDY, measure(POINT))

@@ -28,7 +28,7 @@ POINT = {"method": "fedavg", "images": 40, "step": 1.0, "width": WIDTH, "seed": 
 
 @pytest.fixture
 def small(monkeypatch):
-    """Forty images of digits in place of Fashion-MNIST."""
+    """Puts forty images of digits in place of Fashion-MNIST, and returns their problem."""
     problem = data.digits(40, target="one-hot", clients=4, partition="dirichlet:0.3", test=30)
     monkeypatch.setattr(image_limits, "problem", lambda images: problem)
     image_limits.limit.cache_clear()

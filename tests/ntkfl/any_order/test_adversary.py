@@ -19,7 +19,7 @@ LONG_STEPS = int(os.environ.get("ANY_ORDER_TRIALS", "5000"))
 
 
 def certified(count, first=0, **shape):
-    """Returns `count` certificates of `fitted` networks of successive seeds; networks that do not certify are
+    """Returns `count` certificates of `fitted` networks of successive seeds; networks that are not certified are
     skipped.
     """
     certificates, seed = [], first

@@ -88,7 +88,7 @@ CERTIFIED = {
 
 @pytest.mark.parametrize("kind", CERTIFIED)
 def test_networks_of_every_kind_certify(kind):
-    """Networks of every kind certify, some of them with held pairs, so that the test above is not vacuous."""
+    """Networks of every kind are certified, some of them with held pairs, so that the test above is not vacuous."""
     certified = [
         certificate
         for seed in range(8)
@@ -98,7 +98,7 @@ def test_networks_of_every_kind_certify(kind):
 
 
 def held_case():
-    """Returns a network that certifies with held pairs, because some neurons are moved close to a kink."""
+    """Returns a network that is certified with held pairs, because some neurons are moved close to a kink."""
     problem, weights = fitted(0, n=4, d=5, width=64, distance=1e-3)
     hidden = weights.hidden.copy()
     for r, i in ((3, 0), (9, 2), (17, 1), (40, 3)):
@@ -335,7 +335,7 @@ def test_certified_networks_outlast_two_thousand_adversarial_steps():
 def test_a_power_of_two_on_weights_and_labels_scales_d(power):
     """A power of two on weights and labels scales D.
 
-    If squares underflow, the network may fail to certify, but no claim may become wrong.
+    If squares underflow, the network may not be certified, but no claim may become wrong.
     """
     problem, weights = held_case()
     small = Problem(problem.x, np.ldexp(problem.y, power), problem.owner)

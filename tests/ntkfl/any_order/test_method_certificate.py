@@ -95,7 +95,7 @@ def test_a_memory_from_before_is_followed(kind):
 
 
 def test_the_memory_is_needed():
-    """Each of the two methods certifies step sizes at which the other does not, so the memory matters.
+    """The memory matters: each of two methods is certified at step sizes at which the other is not.
 
     Without momentum, FedAvg contracts for some steps at which heavy ball or Nesterov's momentum do not, and the other
     way round.

@@ -129,7 +129,7 @@ def test_memory_without_end_is_memory():
 
 
 def test_an_infinite_distance_never_certifies(monkeypatch):
-    """An infinite distance never certifies.
+    """A network at an infinite distance is never certified.
 
     If no pair is outside A, the least margin is infinite, and subtracting the distance gives a NaN.
     """

@@ -98,7 +98,7 @@ MUTANTS = {
 def planted(seed):
     """Returns a problem and a network near the limit of the condition, with neurons close to kinks.
 
-    Most such networks certify with held pairs.
+    Most such networks are certified with held pairs.
     """
     return fitted(seed, n=4, d=5, width=64, distance=2e-2)
 

@@ -24,7 +24,7 @@ from ntkfl.smooth_networks.layers import SMOOTH, Layer
 from ntkfl.smooth_networks.passes import passed
 
 ROWS = Path(__file__).with_suffix(".jsonl")
-SHARE = 0.98  # the share of the largest residual that certifies
+SHARE = 0.98  # the initial residual, as a share of the largest residual with which the network is certified
 # the number of windows for each network, and of points of the ball at which Hessians are measured
 WINDOWS, POINTS = 2000, 3
 NAMES = [name for name in SMOOTH if name != "identity"]

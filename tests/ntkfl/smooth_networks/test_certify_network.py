@@ -213,7 +213,7 @@ def test_activations_in_any_place_and_strides_are_as_torch_has_them(parts):
 
 
 def test_a_softplus_is_torchs_up_to_its_threshold_and_beyond():
-    """The threshold of softplus is a kink: a network certifies on either side of it, and not across it."""
+    """The threshold of softplus is a kink: a network is certified on either side of it, and not across it."""
     x, torch_net = np.eye(4)[:3], module(1, activation=nn.Softplus)
     for threshold, certified in ((20.0, True), (-20.0, True), (None, False)):
         z = (torch_net[0](torch.tensor(x))).detach()

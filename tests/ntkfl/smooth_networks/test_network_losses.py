@@ -43,7 +43,7 @@ def case(seed, outputs=1, width=12, depth=3, samples=3, often=0.3):
 
 
 def certified(seed, loss=None, share=0.9, visits=1.0, **sizes):
-    """Returns a certificate near the largest residual that certifies."""
+    """Returns a certificate near the largest residual with which the network is certified."""
     layers, x, _, labels = case(seed, **sizes)
     size = 1e-3
     for _ in range(30):
