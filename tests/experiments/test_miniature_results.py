@@ -453,7 +453,10 @@ def test_a_control_stands_once_beside_those_that_share_it():
 
 
 def test_a_wrong_factor_would_be_noticed():
-    """The exact test above would fail with beta/2 for beta/3 in the local rate and the same product of rates."""
+    """The exact test above would notice a wrong factor in the control.
+
+    With beta/2 in place of beta/3 in the local rate it would fail, even if the product of the rates is the same.
+    """
     keys = KEYS | {"method": "fedgucci", "options": {"beta": 1.0, "alpha": "gauss2"}, "rate": 0.02}
     wrong = control(keys) | {"rate": 0.02 * 1.5, "options": {}}
     assert apart(moves(keys), moves(wrong)) > 1e-3

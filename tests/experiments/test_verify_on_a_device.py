@@ -1,4 +1,4 @@
-"""Tests of `ntkfl verify --device`, which takes left sides from the training engine.
+"""Tests of `ntkfl verify --device`, which takes the left sides of statements from the training engine.
 
 The record of another machine is compared with results here.
 """

@@ -100,7 +100,7 @@ def test_statements_of_the_project_and_what_did_not_hold_are_not_attacked(theore
 
 def test_what_nothing_can_redo_is_said_and_decides_nothing(folder):
     (verdict,) = verify(bounds.load("my_theorem.py")[1])
-    # This is the verdict if other cases had been drawn.
+    # This would be the verdict if other cases had been drawn.
     held = replace(verdict, outcome=Outcome.HOLDS, recorded=Outcome.HOLDS)
     (after,) = searched([held])
     assert (after.outcome, after.confirmation.standing) == (Outcome.HOLDS, Standing.SEEN)

@@ -117,7 +117,8 @@ def test_extended_precision_needs_a_wide_margin():
     assert str(confirmation.how).startswith("float64 and extended precision differ by ")
     assert not confirm(false, STATED, RUN, judge(false, STATED, RUN)).stands
 
-    def slightly_off(case):  # This side violates the claim in both computations, but by less than they differ.
+    # This side violates the claim in both computations, but by less than the difference of the two computations.
+    def slightly_off(case):
         shift = 2e-5 if case.arithmetic is None else 1e-5
         return Estimate.exact(last(case).value * (1 + shift))
 

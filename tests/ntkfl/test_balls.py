@@ -222,7 +222,7 @@ def test_threads_that_ask_for_different_precisions_leave_none_behind_and_have_wh
 
     def first():
         with precision(300):
-            met.wait()  # Both threads are inside.
+            met.wait()  # Both threads are now inside their contexts.
             met.wait()
 
     def second():
@@ -230,7 +230,7 @@ def test_threads_that_ask_for_different_precisions_leave_none_behind_and_have_wh
             met.wait()
             during = flint.ctx.prec
             met.wait()
-            other.result()  # The first thread has left.
+            other.result()  # The first thread has left its context.
             return during, flint.ctx.prec
 
     with ThreadPoolExecutor(2) as pool:

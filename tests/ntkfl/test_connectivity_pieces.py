@@ -54,7 +54,7 @@ def test_a_long_product_keeps_what_float64_loses():
 def test_running_sums_are_as_close_as_their_bound_says(seed, length):
     terms = np.random.default_rng(seed).integers(-(2**40), 2**40, size=length).astype(float) / 3
     sums = running_sum(terms)
-    # The rounding of the third is part of the terms, and is at most EPS.
+    # Each term is an integer divided by 3. The rounding of this division is part of the term, and is at most EPS.
     exact = np.cumsum((terms * 3).round().astype(np.int64))
     allowed = running_sum_error(length) * np.abs(terms).sum() + np.finfo(float).eps * np.abs(terms).sum()
     assert sums.shape == (length,)

@@ -24,7 +24,11 @@ def at_or_above(z, row, radius):
 
 
 def exact_changes(x, hidden, radius):
-    """Returns the counts of initial pairs, D and U from their definitions, in rationals."""
+    """Returns three matrices of counts of neurons in rationals, from their definitions.
+
+    For each pair of samples they count the neurons that are active on both samples, those of them that may stop being
+    so, and the other neurons that may become so. A neuron's weights move by at most the radius.
+    """
     n = len(x)
     pairs, losses, gains = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
     for dots in exact_dots(x, hidden):

@@ -302,7 +302,7 @@ def test_one_round_of_drawn_clients_tells_no_more_than_the_budget(epsilon, clien
 
 
 def test_several_rounds_of_known_cohorts_tell_what_the_count_says():
-    """Several rounds whose cohorts are known reveal what the formula by numbers of draws says.
+    """Several rounds whose cohorts are known reveal as much as the formula with the numbers of draws says.
 
     In three rounds with one of four clients each, a client is drawn k times. This is like one round with noise /
     k^(1/2).

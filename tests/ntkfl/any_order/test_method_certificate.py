@@ -86,7 +86,7 @@ def test_a_memory_from_before_is_followed(kind):
     assert any("the memory that was given" in condition for condition in certificate.conditions())
     assert any("no memory" in condition for condition in empty.conditions())
     larger = certify_method(problem, weights, setup, name, options, remembered=1e4 * kept)
-    # A smaller residual does not shrink the memory, so none would help.
+    # A smaller residual does not shrink the memory, so no smaller residual would be enough.
     assert not larger.certified and larger.needed_residual is None
     with pytest.raises(ValueError, match="remembered has shape"):
         certify_method(problem, weights, setup, name, options, remembered=kept[:2])

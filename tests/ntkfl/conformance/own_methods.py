@@ -127,7 +127,9 @@ class Scaffold(Server):
         return local
 
     def length(self, client):
-        """Returns the rate times the sum over the steps k of 1 + m + ... + m^(k-1)."""
+        """Returns the rate times the sum of 1 + m + ... + m^(k-1) over the steps k = 1, 2, ..., where m is the
+        momentum.
+        """
         m = self.case.momentum
         steps = len(self.case.batches(self.number, client))
         return self.case.rates[self.number] * sum(m**j for k in range(steps) for j in range(k + 1))

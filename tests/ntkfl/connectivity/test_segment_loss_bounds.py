@@ -1,4 +1,7 @@
-"""Tests of bounds of the largest loss on the segment between two networks: they enclose the exact one closely."""
+"""Tests of lower and upper bounds of the largest loss on the segment between two networks.
+
+The bounds enclose the exact largest loss closely.
+"""
 
 import numpy as np
 from hypothesis import given, settings, strategies as st

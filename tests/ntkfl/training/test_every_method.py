@@ -93,7 +93,7 @@ def test_a_client_without_samples_keeps_everything_finite(method):
     assert all(torch.isfinite(value).all() for value in everything(history[-1]).values())
     result = empty.round(history[0], keep_ends=True)
     start = {name: w[-1] for name, w in empty.own_models(history[0], [5]).items()}
-    # the model after the turns of the clients before, for methods that train in turn
+    # In methods that train in turn, the client without samples starts from the model after all other clients' turns.
     start = result.state.model if run.method.in_turn else start
     assert result.steps[-1] == 0 and all(torch.equal(w[-1], start[name]) for name, w in result.ends.items())
 
