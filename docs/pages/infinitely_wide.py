@@ -449,7 +449,8 @@ print(f"{8 * columns * (n * workers + ends) * products / 1e12:.1f} TB sent")
 # %% [markdown]
 # The hours are extrapolated from our two cores. Nothing was run at that size. Methods with a memory take a product
 # for each round. In the process that starts the run, the blocks of 100 clients with 10,000 images each would take 80
-# GB, and those of 10,000 clients with 100 images each .8 GB. So `ntkfl limit` is only for many small clients.
+# GB, and those of 10,000 clients with 100 images each .8 GB. So at this size `ntkfl limit` is only for many small
+# clients.
 #
 # ## How far an approximation is from the truth
 #
@@ -589,7 +590,9 @@ against_the_limit(
 # `eta_local` is half of the step at which a client alone diverges. A network is off its limit for two reasons: its
 # kernel at the start is not that of infinite width, and its kernel moves during training. To tell the two reasons
 # apart, the study also trains the linearisation of each network around its first weights, by the same steps. The
-# kernel of a linearisation does not move. All distances are those of the outputs on all training images, over $|y|$:
+# kernel of a linearisation does not move. So the distance of the linearisation from the limit is the part of the
+# first kernel, and the distance of the network from its linearisation is the part of the moving kernel. All distances
+# are those of the outputs on all training images, over $|y|$:
 #
 # ![Distances from the limit and from the linearisation, and test accuracy, over the rounds](../image_limits.svg)
 #
