@@ -1,6 +1,7 @@
 """Which statements apply to a user's data and setup, and how sharp their bounds are.
 
 Each form of a statement (as stated in a paper, as proved, ...) is judged on one case, which is made of the user's data.
+A family makes cases of one kind, one from each seed.
 """
 
 from collections.abc import Iterable
@@ -72,9 +73,10 @@ def applicable(
 ) -> tuple[list[Applicability], int]:
     """The forms about the user's data that are not known to fail, and the number of other forms.
 
-    Each form is judged on the case of the options' seed; to be quick, no stored case is run. The other forms are
-    counted and not judged. They are forms that are recorded as violated, forms that are not about data, and forms about
-    more than one setup (rates, orders, networks of several widths).
+    Each form is judged on the case of the options' seed. To be quick, no stored case is run, which is a case that is
+    kept with a form because it breaks the form. The other forms are counted and not judged. They are forms that are
+    recorded as violated, forms that are not about data, and forms about more than one setup (rates, orders, networks of
+    several widths).
 
     Args:
         statements: statements to check.

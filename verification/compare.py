@@ -1,7 +1,7 @@
 """The outcome of a trial, found by comparing enclosures of the two sides of a claim.
 
-An enclosure is a value with its error. The outcome follows from how the two enclosures lie to each other, never from a
-tolerance.
+An enclosure is a value with its error. The outcome follows from the places of the two enclosures relative to each
+other, never from a tolerance.
 """
 
 from dataclasses import dataclass, replace

@@ -65,7 +65,7 @@ class FalseAlarms:
 
 @dataclass
 class _Described:
-    """A statement's constants. When it is called, the description of the case is noted in `cases`."""
+    """A function that returns a statement's constants on a case, and notes the description of the case in `cases`."""
 
     constants: Callable[[Any], Mapping[Any, Any]]
     cases: set[str] = field(default_factory=set)

@@ -79,7 +79,7 @@ class _Plain(StrPrinter):
 def signed_terms(total: Any) -> tuple[tuple[bool, Any], ...]:
     """The terms of a sum in the order in which they are written, positive terms first.
 
-    With each term comes whether it is subtracted.
+    Each term is paired with whether it is subtracted.
     """
     first, *others = sorted(total.args, key=lambda term: (_negative(term), not isinstance(term, sp.Identity)))
     return (False, first), *((minus := _negative(term), -term if minus else term) for term in others)

@@ -119,7 +119,8 @@ def _subdivide(expression: sp.Expr, box: Box) -> tuple[int, str | None]:
 def _nonnegative(expression: sp.Expr, box: Box, order: int) -> bool:
     """Whether expression >= 0 on a box.
 
-    This is seen from its enclosure on the box, or, if it is monotone in a symbol, on the face where it is least.
+    This is known if the enclosure of the expression on the box is nonnegative. It is also known if the expression is
+    monotone in a symbol and nonnegative on the face of the box where it is smallest.
     """
     bounds = _enclosed(expression, box)
     if bounds is not None and bounds.lo >= 0:

@@ -120,7 +120,7 @@ def amount(value: float, error: float) -> str:
 
 
 def ratio_text(ratio: float, digits: int = 4) -> str:
-    """A ratio with so many digits. If these digits would show 1 for another number, its distance from 1 is shown."""
+    """A ratio with `digits` digits. If these would show 1 for another number, its distance from 1 is shown instead."""
     text = f"{ratio:.{digits}g}"
     return text if text != "1" or ratio == 1 else f"1{ratio - 1:+.1e}"
 
@@ -279,7 +279,7 @@ def _side(side: Side | None) -> list[str]:
 
 
 def tightness_lines(verdict: Verdict) -> list[str]:
-    """The ratios of the two sides, after what they measure."""
+    """The ratios of the two sides, after the name of what they measure."""
     measure = {
         Kind.EQUALITY: "|left - right| / scale",
         Kind.RATE: "distance from the claim in half-widths",

@@ -5,8 +5,9 @@ half and all of the networks of each width. For other families they take the squ
 first look draws at least as many seeds as a verdict needs, counted over all families of the form. The second look draws
 as many in each family.
 
-A look decides if three things hold. The form is settled. Every mutant (a wrong version of the formula) is caught, so
-that the cases tell this formula from wrong ones. The next look cannot confirm a probability that this look leaves open.
+A look decides if three things hold. The form is settled, which means that the cases so far give an outcome other than
+untested or unresolved. Every mutant (a wrong version of the formula) is caught, so that the cases tell this formula
+from wrong ones. The next look cannot confirm a probability that this look leaves open.
 
 A ladder on which a look settles the form is not enlarged further, even if other ladders of the form are enlarged,
 unless some mutant is not caught. docs/verdicts.md, "Cases are drawn until they decide", proves that a wrong outcome is

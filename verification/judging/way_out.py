@@ -22,7 +22,7 @@ SHARE = 2.0**-12  # the search tries steps down to this share of the step that f
 WIDEST = 2**14
 KEPT = 8  # number of cases that are held at the same time
 
-Build = Callable[[Options], tuple[AnyFamily, int]]  # from options, the family and the seed of a case
+Build = Callable[[Options], tuple[AnyFamily, int]]  # a function from options to the family and the seed of a case
 
 
 class Cases:

@@ -1,4 +1,7 @@
-"""A planted fault: a wrong function in place of one of the library's. Shared ways to make such functions."""
+"""A planted fault, which is a wrong function in place of a function of the library.
+
+The module also has shared ways to make wrong functions.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

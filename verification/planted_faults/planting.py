@@ -1,4 +1,4 @@
-"""Replacement of a function of the library by a faulty one, in every module that imported it, and its restoration."""
+"""Replaces a function of the library by a faulty one, in every module that imported it, and restores it afterwards."""
 
 import sys
 from collections.abc import Callable, Iterator

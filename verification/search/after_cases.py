@@ -57,7 +57,8 @@ def attack_held(
             except KeyboardInterrupt:
                 interruption.taken()
                 stopped = True
-            except Exception as error:  # the error is in the statement's own code; the result of its cases is kept
+            # the error is in the statement's own code; the result of the form's cases is kept
+            except Exception as error:
                 failed = Fact(What.SEARCH_FAILED, {"failure": failure(error, statement)})
                 progress(f"{name}: {failed}")
                 verdict = replace(verdict, search=failed)
