@@ -1,6 +1,6 @@
 """A process that repeats one candidate's work on request, and reports the time of each repetition.
 
-A candidate is one way to do the work of a workload, such as our code or another package's.
+A workload is a computation that is measured. A candidate is one way to do it, such as our code or another package's.
 
 `python -m experiments.benchmarks.candidate WORKLOAD CANDIDATE SIZES` prepares the work, does it once, and prints a
 report of the times together with numbers of the result. Then it does the work again for every line of its standard
@@ -21,7 +21,7 @@ import numpy as np
 from experiments.benchmarks.workload import Timed
 from ntkfl import interruption
 
-KEPT = 64  # so many numbers of a result are compared; they are spread evenly over it
+KEPT = 64  # number of entries of a result that are compared, taken at even distances
 
 
 def main(workload: str, candidate: str, sizes: str) -> None:

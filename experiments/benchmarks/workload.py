@@ -26,7 +26,7 @@ class Candidate:
     """One way to do the work."""
 
     name: str
-    # from the sizes it prepares the input, unmeasured, and returns a call that does the work once
+    # prepares the input of these sizes, which is not measured, and returns a call that does the work once
     build: Callable[[Sizes], Call]
     # "ours"; "also ours", another way of ours; "peer", other code for the same work; or "limit", the machine's best
     # time for the dominating operation (a matrix product, a copy)

@@ -15,22 +15,20 @@ if TYPE_CHECKING:
 
 
 def bench(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="computations, by the names in the tables; all unless given")
-    ] = None,
-    repetitions: Annotated[int, typer.Option(min=1, help="repetitions of each candidate; medians are shown")] = 3,
-    threads: Annotated[int | None, typer.Option(min=1, help="threads of every candidate (as many as cores)")] = None,
-    smallest: Annotated[bool, "only the first size of each computation"] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="keep the numbers in this file")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="names of computations, as in the tables (all)")] = None,
+    repetitions: Annotated[int, typer.Option(min=1, help="how often each one is timed; medians are shown")] = 3,
+    threads: Annotated[int | None, typer.Option(min=1, help="threads that each one may use (as many as cores)")] = None,
+    smallest: Annotated[bool, "measure only the first size of each computation"] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write the numbers to this file")] = None,
     markdown: Annotated[Path | None, "write the tables to this file"] = None,
     peer_python: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PEER=PATH",
-            help="an interpreter that has pfl, flower, fedjax, neural-tangents, keops or gpytorch; once for each",
+            help="an interpreter with one of pfl, flower, fedjax, neural-tangents, keops, gpytorch; repeat it for more",
         ),
     ] = None,
-    compare: Annotated[Path | None, "numbers of an earlier run, to set beside these"] = None,
+    compare: Annotated[Path | None, "a file with numbers of an earlier run, to show beside the new ones"] = None,
 ) -> None:
     """Measure time and memory of expensive computations, and compare them with other packages and the machine's limit.
 

@@ -14,7 +14,7 @@ def report(
     verdicts: Annotated[Path | None, "a file that `ntkfl verify --json` wrote"] = None,
     studies: Annotated[list[Path] | None, "a folder that `ntkfl study run` filled; may be given again"] = None,
     statements: Annotated[
-        list[Path] | None, "a .py file of yours, where verdicts are of its statements; may be given again"
+        list[Path] | None, "a .py file of yours, if verdicts are about its statements; may be given again"
     ] = None,
     conformance: Annotated[
         list[Path] | None, "a file that `ntkfl conform run --json` wrote; may be given again"

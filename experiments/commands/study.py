@@ -223,13 +223,13 @@ def run(
                 raise ValueError(
                     f"--until-resolved is {until_resolved:g} s; it must be a time that is not negative, such as 30m"
                 )
-            grid.with_seeds(1)  # refuses a study without seeds
+            grid.with_seeds(1)  # raises an error for a study without seeds
         folder.begin(grid)
     with shown_warnings(), bad_input(OSError):
 
         def measure(of: Grid) -> int:
             failed = _measure(of, folder, processes, cluster)
-            if failed:  # said before the answers, which may fail without these cells
+            if failed:  # printed before the answers are computed, which may fail without these cells
                 tell(f"{failed} of {prod(of.shape)} cells failed: ntkfl study status {folder.path}")
             return failed
 

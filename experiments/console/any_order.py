@@ -180,7 +180,7 @@ def _export(certificate: AnyOrderCertificate, folder: Path, x_test: Any) -> None
 def _trained(
     problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None, start: AffineTwoLayer | None
 ) -> tuple[int, Either]:
-    """The first round that certifies, or else the last round tried, with its certificate."""
+    """The first round at which the network is certified, or else the last round tried, with the certificate there."""
     from ntkfl.any_order.watching import certify_after, watch_any_order
 
     certify = asked.certifier(setup)

@@ -22,7 +22,7 @@ TORCH_SLOW = "There is a performance drop because we have not yet implemented th
 
 @contextmanager
 def bad_input(*kinds: type[Exception]) -> Iterator[None]:
-    """A block in which an exception that bad input raises ends the program with a message "error: ...".
+    """A block in which an exception due to bad input ends the program with a message "error: ...".
 
     Computations belong outside the block.
 

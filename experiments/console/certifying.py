@@ -29,7 +29,7 @@ Certificate = TypeVar(
 
 NOT_CERTIFIED = 1
 DEFAULTS = {"width": 64000, "eta_local": 0.02, "eta_global": 1.0, "local_steps": 2}
-SPHERE_SIZE = 4  # default number of samples on the sphere, for which most draws of 64000 neurons certify
+SPHERE_SIZE = 4  # default number of samples on the sphere, for which most networks of 64000 neurons can be certified
 WATCHED_ROUNDS = 2000  # the largest number of rounds of --watch, unless --rounds is given
 TESTED = 500  # number of test images of a built-in data set
 FIELDS = ("width", "sigma", "local_steps", "eta_local", "eta_global", "seed")
@@ -80,7 +80,7 @@ class Asked:
     ) -> None:
         """Print a certificate with its setting.
 
-        If the network is not certified, the command that trains it further until a round certifies is printed too.
+        If the network is not certified, the command that trains it further until it can be certified is printed too.
         """
         place = "" if self.weights is None else f" of {self.weights}"
         place += f" after round {round_}" if round_ or self.weights is None else ""
@@ -167,7 +167,7 @@ def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certif
             if not certificate.certified:
                 left = f"{certificate.residual_name} = {float(certificate.residual.hi):.3g}"
                 typer.echo(f"round {reached}: {left}; {certificate.why}", err=True)
-    assert judged is not None  # there is at least round 0, which is judged before any training
+    assert judged is not None  # there is at least round 0, at which a certificate is tried before any training
     return judged
 
 

@@ -121,7 +121,7 @@ def problem_and_gram(
 def network_of(
     spec: str, problem: Problem, setup: Setup, known: tuple[str, ...] = (TWO_LAYER,)
 ) -> tuple[Model, WideNetwork | None]:
-    """The network of this name for these data at the setup's width, and the same network as one of any width.
+    """The network of this name for these data at the setup's width, and the same network with its width left open.
 
     The second is None for a network in a file.
 

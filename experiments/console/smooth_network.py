@@ -206,7 +206,7 @@ def _judged(
     certify: Certify,
     start: Mapping[str, Any] | None,
 ) -> tuple[int, Either]:
-    """The first round that certifies, or else the last round tried, with its certificate."""
+    """The first round at which the network is certified, or else the last round tried, with the certificate there."""
     from ntkfl.smooth_networks.watching import network_checkpoints, watch_network
 
     try:

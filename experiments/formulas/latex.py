@@ -196,7 +196,7 @@ def in_parentheses(text: str) -> str:
 def name(symbol: sp.Basic) -> str:
     """The LaTeX of a symbol, by its name.
 
-    It has Greek letters, subscripts, primes and upper indices; several letters together stand upright.
+    Greek letters, subscripts, primes and upper indices are set as such; several letters together stand upright.
     """
     text = str(symbol.name)
     if text.startswith("|"):

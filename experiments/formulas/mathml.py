@@ -124,7 +124,7 @@ def _transposes(matrix: sp.Basic) -> int:
 BULKY = 100
 WIDEST = 44  # a sum that is wider than about so many characters is broken before its terms
 NARROWEST = 30  # the width of a row on a phone, in about so many characters; a wider row may continue in the next line
-# a piece that is wider than about so many characters fits a phone not at all, or only in letters too small to read
+# a piece wider than about so many characters does not fit a phone, unless its letters are too small to read
 SCROLLS = 60
 # if a piece of the rows is wider than so many characters, the rows get this class
 SIZES = ((48, "widest"), (42, "wide"))

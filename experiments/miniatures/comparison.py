@@ -1,6 +1,7 @@
 """Comparison of settings with baselines and controls, seed by seed, and whether the paper's ordering is seen.
 
-A baseline is the setting that the paper compares with. A control shares only the step size with the setting.
+The baseline of a setting is the setting that it is compared with. The control of a setting shares only the step size
+with it.
 
 An ordering of the paper is seen if the setting's difference from the baseline exceeds its error. If the setting has a
 control, the difference from the control must exceed its error too, because an effect of the step size alone is no

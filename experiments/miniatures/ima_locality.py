@@ -1,4 +1,4 @@
-"""How far do clients move from the global model? Does a decaying rate shorten the way and improve the model?"""
+"""How far do clients move from the global model? Does a decaying rate shorten this distance and improve the model?"""
 
 from collections.abc import Mapping, Sequence
 

@@ -16,10 +16,10 @@ STARTS = {"150": 0.375, "200": 0.5, "250": 0.625, "300": 0.75}
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float | Sequence[float]]:
-    """The first round with a target accuracy: the mean accuracy of the last rounds of the run without IMA.
+    """The first round whose accuracy reaches a target, and the accuracy after each round.
 
-    If no round reaches the target, the value is one more than the number of rounds. The result also has the accuracy
-    after each round.
+    The target is the mean accuracy of the last rounds of the run without IMA. If no round reaches the target, the value
+    is one more than the number of rounds.
     """
     plain = {key: value for key, value in keys.items() if not key.startswith("ima")}
     target = fmean(_curve(json.dumps(plain), seed)[-LAST:])

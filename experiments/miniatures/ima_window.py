@@ -1,4 +1,4 @@
-"""From which round on should models be averaged, and over how many, for the accuracy in the end?"""
+"""From which round on, and over how many models, should IMA average to have the best accuracy in the end?"""
 
 from experiments.miniatures.federated import ACCURACY
 from experiments.miniatures.ima import COMMON, IMA, MINIATURE as ALONE, PAPER_KEYS, ROUND_TO_ROUND, measure

@@ -1,4 +1,4 @@
-"""Does FedGuCci lead at every number of local passes?"""
+"""Is FedGuCci better than FedAvg at every number of local passes?"""
 
 from experiments.miniatures.federated import ACCURACY, CIFAR, DIGITS, RECIPE, SCALE, accuracy, accuracy_curve, settings
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting

@@ -30,8 +30,8 @@ class Quantity:
             numbers.
         last: if `Miniature.measure` gives a curve, with a value for each round, the number is the mean of its last
             `last` values.
-        flat: a curve that changes by less than this over its last third is at its plateau; None: plateaus are not
-            judged.
+        flat: a curve that changes by less than this over its last third is at its plateau; None: it is not decided
+            whether curves are at a plateau.
         chance: the value of a model that has learnt nothing; orderings of such values mean nothing; None: there is no
             such value.
         resolution: from the keys of a setting, the smallest difference that counts, such as one test image.

@@ -1,4 +1,4 @@
-"""Do the gains hold for more clients, and for more of them a round?"""
+"""Do the methods' gains remain with more clients, and with more clients in each round?"""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,6 @@
 """The control of a method, which is FedAvg at the step size that is equivalent to the method.
 
-They are equivalent if outputs are linear in the weights.
+FedAvg at this step size is the method itself, sometimes to first order only, if outputs are linear in the weights.
 
 If the control gains as much as the method, the method's gain is one of the step size. Every factor of the step size
 comes from the exact limit of the method at infinite width (the method's function `linear`, or statement fedgucci/X4 for
@@ -134,7 +134,7 @@ def way(steps: int, momentum: float, pull: float = 0.0) -> float:
 
 
 def _without_averaging(keys: Keys) -> Keys | None:
-    """The keys of the method with IMA's rates and passes but without averaging, as the mean is that of one model."""
+    """The keys of the method with IMA's rates and passes but without averaging, since one model alone is averaged."""
     if keys.get("ima_window") == 1:
         return None
     late = keys.get("ima_exploration", "exponential")

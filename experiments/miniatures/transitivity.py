@@ -1,4 +1,4 @@
-"""Are models that are each connected to one anchor connected to each other, two of them and many?"""
+"""If models are each connected to one anchor, are they connected to each other, in pairs and in larger groups?"""
 
 from collections.abc import Mapping
 from dataclasses import replace

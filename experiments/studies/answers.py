@@ -263,7 +263,7 @@ def upper(
 
     The measured number is left/right of the worst cell, where violated cells come first.
 
-    If the claim holds although some cells are unresolved, it is the ratio of the worst resolved cell.
+    If the claim holds although some cells are unresolved, the measured number is that of the worst resolved cell.
 
     Args:
         claim: the claim in words.

@@ -67,7 +67,7 @@ def write(results: xarray.Dataset, path: Path) -> None:
         path: the file.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     write_at_once(path, bytes(results.to_netcdf(engine=ENGINE)))
 

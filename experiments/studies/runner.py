@@ -41,10 +41,9 @@ class Plan:
 
 
 def planned(grid: Grid, store: CellStore | None) -> Plan:
-    """Look at the file of every cell, and return which cells are done and which are to be measured.
+    """Look at the file of every cell, and return which cells are measured and which are missing.
 
-    The cells to measure are ordered by the time that they take, with the longest first, so that no worker idles at the
-    end.
+    Missing cells are ordered by the time that they take, with the longest first, so that no worker idles at the end.
 
     Args:
         grid: the study and its cells.

@@ -1,4 +1,4 @@
-"""The exact barrier between two networks, against the largest value on a grid of points of the segment between them."""
+"""The exact barrier between two networks, against the largest excess of the loss on a grid of points between them."""
 
 import numpy as np
 

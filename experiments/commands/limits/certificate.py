@@ -24,17 +24,18 @@ SHARE = 1e-6  # rounds are counted until this share of the squared residual is l
 def certify(
     options: "Options",
     after: Annotated[int, "train this many rounds first, then certify all later ones"] = 0,
-    watch: Annotated[bool, "train on, up to --rounds, until a round certifies"] = False,
-    search: Annotated[bool, "find the smallest width, up to 2^20, that certifies"] = False,
-    search_steps: Annotated[bool, "find the largest eta_local that certifies at this width"] = False,
+    watch: Annotated[bool, "train on, for up to --rounds rounds, until the network is certified"] = False,
+    search: Annotated[bool, "find the smallest width, up to 2^20, at which the network is certified"] = False,
+    search_steps: Annotated[bool, "find the largest eta_local at which the network is certified at this width"] = False,
     every: Annotated[
-        int, "rounds trained at a time; --watch tests after each. The last bits of the weights depend on it"
+        int,
+        "number of rounds trained at a time, after which --watch tries to certify; it changes the weights' last bits",
     ] = 50,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", "--save", help="write the certificate, and the command that replays it, as JSON"),
     ] = None,
-    any_order: Annotated[bool, "a proof for every order of batches, clients and steps from here on"] = False,
+    any_order: Annotated[bool, "prove convergence for every order of batches, clients and steps from here on"] = False,
     weights: Annotated[
         Path | None,
         "with --any-order or --method: a file of your own network, as ntkfl barrier reads it; with --network: "
@@ -43,7 +44,9 @@ def certify(
     momentum: Annotated[
         bool, "with --any-order or --method: tuned momentum at the server in the rounds before the certificate"
     ] = False,
-    test: Annotated[bool, "the share of test samples whose class is final; not for plain certify"] = False,
+    test: Annotated[
+        bool, "print the share of test samples whose class is final; needs --any-order, --network or --method"
+    ] = False,
     plot: Annotated[
         Path | None, "with --test: a picture of margins against the bound on their change, .png or .svg"
     ] = None,
@@ -51,12 +54,12 @@ def certify(
         str | None,
         typer.Option(
             metavar="KIND:L:PHI",
-            help="a proof for every order, or of --method's rounds, of a network with L layers of weights, all "
-            "trained: KIND fc or conv, PHI relu, erf or gelu",
+            help="a proof for a network with L layers of weights, all trained, in every order of the samples or in "
+            "the rounds of --method; KIND is fc or conv, PHI is relu, erf or gelu",
         ),
     ] = None,
     visits: Annotated[
-        float, "with --network: by which factor the samples' steps in a window may differ, 1 or more"
+        float, "with --network: the largest ratio of two samples' sums of step sizes in a window, 1 or more"
     ] = 1.0,
     attack: Annotated[
         int | None,
@@ -72,7 +75,7 @@ def certify(
         "the certificate train on this loss too",
     ] = None,
     method: Annotated[
-        str | None, "a proof for this method, begun at the network with an empty memory: scaffold, fedavgm, ..."
+        str | None, "a proof for this method (scaffold, fedavgm, ...), which starts with an empty memory"
     ] = None,
     option: Annotated[
         list[str] | None, "with --method: an option of the method, such as momentum=0.6; repeat it for more"
@@ -163,7 +166,7 @@ def certify(
 
 
 def _say_stable_step(best: "Certified", setup: "Setup") -> None:
-    """Print the step that is small enough for a certificate, where no width certifies at the present step."""
+    """Print the step that is small enough for a certificate, if there is no certificate at any width."""
     step = best.certificate.stable_step(setup)
     if step is None:
         typer.echo("  no smaller step helps: lambda_min(H(0)), of all samples or of one client's, may be 0")
@@ -195,7 +198,7 @@ def _after(problem: "Problem", setup: "Setup", rounds: int, every: int) -> "Cert
 
 
 def _watched(options: "Options", problem: "Problem", setup: "Setup", rounds: int, every: int) -> "Certified":
-    """The certificate of the first round that certifies, or else of the last round."""
+    """The certificate after the first round at which there is one, or else the failed one after the last round."""
     from verification.certification import watch
 
     reached = 0
@@ -231,7 +234,7 @@ def _record(options: "Options", problem: "Problem", setup: "Setup", best: "Certi
 def _boundary(
     problem: "Problem", setup: "Setup", after: int, every: int, *, steps: bool
 ) -> "tuple[Setup, Certified, dict[str, Any]]":
-    """Search for the smallest width or the largest step that certifies, and print it beside what Theorem B.3 requires.
+    """Search for the smallest width or the largest step with a certificate, and print it beside Theorem B.3's.
 
     Returns the setup with the width or step that was found, the certificate there, and a record of the search.
     """

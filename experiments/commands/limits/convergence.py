@@ -47,7 +47,7 @@ def rate(
     eps: Eps = 1e-6,
     method: Annotated[str, "one of `ntkfl train list` that is linear in the weights"] = ("fl-ntk"),
     option: Annotated[list[str] | None, "an option of the method, such as server_rate=1.5; repeat it for more"] = None,
-    momentum: Annotated[float, "of the clients' steps, reset in each round"] = 0.0,
+    momentum: Annotated[float, "momentum of the clients' steps, which is reset in each round"] = 0.0,
     client_steps: Annotated[
         str | None, typer.Option(metavar="K,K,...", help="local steps of each client, in place of --local-steps")
     ] = None,
@@ -57,11 +57,11 @@ def rate(
             metavar="X,X,...", help="factors of eta_local in the first, second, ... local step; the last factor stays"
         ),
     ] = None,
-    ima_window: Annotated[int | None, "send out the mean of this many last models of the server (IMA)"] = None,
+    ima_window: Annotated[int | None, "the server sends out the mean of so many of its last models (IMA)"] = None,
     participation: Annotated[float, "share of the clients that a round draws"] = 1.0,
     batch_size: Annotated[
         int | None,
-        ("samples of each local step, drawn anew, with their sum scaled up (all samples of a client that has fewer)"),
+        "number of samples in each local step, drawn anew, whose sum is scaled up (a client with fewer takes all)",
     ] = None,
     noise: Annotated[float, "standard deviation of noise on every weight of the clients' mean"] = 0,
     local_schedule: LocalSchedule = None,
@@ -70,11 +70,12 @@ def rate(
     cohorts: Annotated[
         str | None,
         typer.Option(
-            metavar="C,C/C/...", help="the clients of round 0, 1, ..., by number, again and again in this order"
+            metavar="C,C/C/...",
+            help="the numbers of the clients in round 0, 1, ...; after the last entry the list is repeated",
         ),
     ] = None,
     runs: Annotated[
-        int | None, "estimate the loss after --rounds rounds (100) by so many runs, for thousands of samples"
+        int | None, "estimate the loss after --rounds rounds (100) from so many runs, even for thousands of samples"
     ] = None,
 ) -> None:
     """Print the rate in the kernel regime, the stability limits of the steps, and the rounds until a given residual.

@@ -43,7 +43,7 @@ def fastest(
     ] = None,
     tiles: Annotated[
         Literal["none", "auto", "float64", "float32"],
-        "keep the Gram matrix in tiles of these entries and decompose nothing, for large data",
+        "for large data: keep the Gram matrix in tiles of this precision, and decompose no matrix",
     ] = "none",
     json_file: Everything = None,
     plot: Annotated[Path | None, "a picture of rounds against local steps, .png or .svg"] = None,

@@ -34,21 +34,21 @@ NO_GAIN = 1  # exit status
 @takes_options
 def privacy(
     options: "Options",
-    epsilon: Annotated[float, "of the budget (epsilon, delta) of each client's data"] = 4.0,
-    delta: Annotated[float, "of the budget"] = 1e-5,
+    epsilon: Annotated[float, "epsilon of the budget (epsilon, delta), which protects each client's data"] = 4.0,
+    delta: Annotated[float, "delta of the budget"] = 1e-5,
     network: Annotated[str, NETWORK] = TWO_LAYER,
     duplicates: Duplicates = REFUSE,
     steps: Annotated[str, "the numbers of local steps to try"] = "1,5",
     falls: Annotated[
         str,
         typer.Option(
-            metavar="X,X,...", help="values to try of the last server rate over the first; 1: it does not fall"
+            metavar="X,X,...", help="ratios of the last server rate to the first to try; 1: the rate does not fall"
         ),
     ] = "1",
     participation: Annotated[
-        str, typer.Option(metavar="X,X,...", help="shares of the clients to try that a round draws; 1: all of them")
+        str, typer.Option(metavar="X,X,...", help="shares of the clients in a round to try; 1: all clients")
     ] = "1,0.5,0.25,0.125,0.0625",
-    clipped: Annotated[float, "largest chance that some clip of the training is active"] = 0.01,
+    clipped: Annotated[float, "largest probability that some update is clipped"] = 0.01,
     clip: Annotated[float | None, "the norm at which updates are clipped; by default the least that suffices"] = None,
     json_file: Everything = None,
     plot: Annotated[Path | None, "a picture of the error against epsilon, .png or .svg"] = None,

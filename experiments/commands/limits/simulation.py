@@ -26,8 +26,8 @@ def simulation(
         str,
         typer.Option(
             metavar="finite|linearised|infinite|fc:L:PHI|conv:L:PHI|FILE.py",
-            help="FL-NTK's network, itself, linearised in its weights, or its infinite-width limit; fully connected or "
-            "convolutional with L layers of weights, all trained, and activation PHI (relu, erf, gelu); or a file's",
+            help="FL-NTK's network, its linearisation, or its infinite-width limit; a fully connected or convolutional "
+            "network with L layers of weights, all trained, and activation PHI (relu, erf, gelu); or that of a file",
         ),
     ] = "finite",
     duplicates: Duplicates = REFUSE,

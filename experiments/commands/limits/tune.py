@@ -35,13 +35,13 @@ UNUSED = ("width", "sigma", "eta_global", "eta_local", "local_steps")
 def tune(
     options: "Options",
     outer: Annotated[
-        str, "the outer optimizers to try, of average, momentum, nesterov, falling"
+        str, "the outer optimizers to try, out of average, momentum, nesterov, falling"
     ] = "average,momentum,nesterov",
     steps: Annotated[str, "the numbers of local steps to try"] = "1,4,16",
     samples: Annotated[
-        int | None, "the budget in gradients of single samples over all clients, in place of --rounds"
+        int | None, "the budget as a number of gradients of single samples, over all clients, in place of --rounds"
     ] = None,
-    batch_size: Annotated[int | None, "samples a local step, drawn anew; all of the client's unless given"] = None,
+    batch_size: Annotated[int | None, "samples in each local step, drawn anew (all samples of the client)"] = None,
     participation: Annotated[float, "share of the clients that a round draws"] = 1.0,
     noise: Annotated[float, "standard deviation of noise on every weight of the clients' mean"] = 0,
     network: Annotated[str, NETWORK] = TWO_LAYER,

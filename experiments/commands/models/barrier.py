@@ -39,12 +39,12 @@ def barrier_between(
     ] = None,
     n: Annotated[int | None, typer.Option(help="samples drawn from a named data set", show_default=False)] = None,
     unit: Annotated[bool, "divide every row of the data by its norm"] = False,
-    seed: Annotated[int, "of the samples drawn from a named data set"] = 0,
+    seed: Annotated[int, "seed of the samples drawn from a named data set"] = 0,
     loss: Annotated[Named, "the loss"] = "squared",
     align: Annotated[
         By | None,
         typer.Option(
-            help="also permute hidden units, B's to fit A's or a group's to fit each other: how units are compared",
+            help="also permute hidden units, those of B to fit A or those of a group to fit each other, compared so",
             show_default=False,
         ),
     ] = None,
@@ -258,8 +258,8 @@ def _lines(numbers: dict[str, Any]) -> list[str]:
 def _line(numbers: dict[str, Any], error: float) -> str:
     """One result as text.
 
-    A number below its error is printed as 0. `error`, that of the exact barrier, is taken for the grid's number, which
-    has none.
+    A number below its error is printed as 0. The number of the grid has no error of its own, and is compared with
+    `error`, the error of the exact barrier.
     """
     from ntkfl.messages import number_of
 

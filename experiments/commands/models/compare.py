@@ -18,7 +18,7 @@ def compare(
     methods: Annotated[
         list[str], typer.Argument(help="two or more, the first is the baseline; options as in fedprox:mu=0.1")
     ],
-    seeds: Annotated[int, "how many seeds, from --seed on"] = 5,
+    seeds: Annotated[int, "number of seeds, beginning with --seed"] = 5,
     out: KeptRuns = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write every number as JSON")] = None,
     **keys: Any,

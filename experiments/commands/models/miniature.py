@@ -21,7 +21,7 @@ ALL, LIST = "all", "list"
 def miniature(
     names: Annotated[list[str], typer.Argument(help="names of miniatures, all, or list")],
     seeds: Annotated[int | None, typer.Option(min=1, help="number of seeds (each miniature has its own)")] = None,
-    out: Annotated[Path | None, "folder that keeps every run, from which a stopped one goes on"] = None,
+    out: Annotated[Path | None, "folder that stores every run, and from which a stopped run continues"] = None,
     scale: Annotated[
         list[str] | None, "small, middle (ordering only) or paper, the papers' own sizes; repeat it for more (small)"
     ] = None,
@@ -30,7 +30,7 @@ def miniature(
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:NUMBER (cpu)", show_default=False)] = None,
     path: Annotated[
-        str | None, typer.Option(help="folder of data that no package brings, CIFAR-10", show_default=False)
+        str | None, typer.Option(help="folder of data that come with no package, such as CIFAR-10", show_default=False)
     ] = None,
     quick: Annotated[bool, "a trial with fewer samples and rounds; its numbers mean nothing"] = False,
     markdown: Annotated[Path | None, "write the page to this file; else it is printed"] = None,

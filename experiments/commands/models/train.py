@@ -59,49 +59,51 @@ KEYS: dict[str, Any] = {
     "partition": _option(str, "iid, dirichlet:ALPHA, shards:S or given (given, where a file has owners; else iid)"),
     "samples": _option(int, "training samples to draw (all)"),
     "test": _option(int, "test samples to draw, 0 for none (all)"),
-    "train_share": _option(float, "part of its samples that each client trains on (1; .7 in FedGuCci's code)"),
+    "train_share": _option(float, "share of its samples on which each client trains (1; .7 in FedGuCci's code)"),
     "target": _option(
         Literal["classes", "real", "sign", "one-hot"],
         "how labels are coded (classes, if there are any; fl-ntk: sign)",
     ),
     "unit": _option(bool, "divide every input by its norm (fl-ntk: yes)", "--unit/--no-unit"),
-    "reduction": _option(Literal["mean", "sum"], "of the squared loss over a batch (mean; fl-ntk: sum)"),
-    "model": _option(str, "such as mlp:64-64, simple-cnn, ntk:4096, or a .py file of yours (by data and method)"),
+    "reduction": _option(Literal["mean", "sum"], "mean or sum of the squared loss over a batch (mean; fl-ntk: sum)"),
+    "model": _option(
+        str, "the model, such as mlp:64-64, simple-cnn, ntk:4096, or a .py file of yours (by data and method)"
+    ),
     "rounds": _option(int, "communication rounds (10)"),
     "participation": _option(float, "share of the clients that take part in each round (1)"),
     "epochs": _option(int, "local passes a round (3)"),
     "local_steps": _option(int, "local steps a round, in place of epochs (fl-ntk: 2)"),
     "batch_size": _option(str, "samples a step, or full (32; fl-ntk: full)"),
-    "optimizer": _option(Literal["sgd", "adam"], "of the clients (sgd)"),
+    "optimizer": _option(Literal["sgd", "adam"], "optimizer of the clients (sgd)"),
     "rate": _option(
         float, "local learning rate, on the mean loss unless --reduction sum (.05; adam: .001; fl-ntk: .01)"
     ),
     "rate_decay": _option(float, "factor of the rate from round to round (1)"),
-    "momentum": _option(float, "of sgd (.9; fl-ntk: 0)"),
-    "weight_decay": _option(float, "its product with the weights is added to the gradient (0)"),
+    "momentum": _option(float, "momentum of sgd (.9; fl-ntk: 0)"),
+    "weight_decay": _option(float, "weight decay, whose product with the weights is added to the gradient (0)"),
     "clip": _option(float, "largest norm of a client's gradient (none)"),
     "keep_optimizer": _option(bool, "clients keep their momenta between rounds (no)", "--keep-optimizer/--no-keep"),
     "ima": _option(bool, "average the global models of the last rounds; with any method (no)", "--ima/--no-ima"),
-    "ima_window": _option(int, "how many models (5)"),
-    "ima_start": _option(float, "from this round on; below 1, a share of the rounds (.75)"),
+    "ima_window": _option(int, "number of models that are averaged (5)"),
+    "ima_start": _option(float, "average from this round on; a number below 1 is a share of the rounds (.75)"),
     "ima_exploration": _option(
         Literal["exponential", "constant", "cyclic", "epochs", "none"],
-        "the learning rate from then on: a faster decay, 1/200 of the first, cycles down to that, fewer epochs in its "
-        "place, or no change (exponential)",
+        "the learning rate from then on: exponential, a faster decay; constant, 1/200 of the first rate; cyclic, "
+        "cycles down to that; epochs, fewer epochs instead; none, no change (exponential)",
     ),
     "ima_decay": _option(float, "factor of the learning rate in exponential exploration (.97)"),
-    "ima_period": _option(int, "rounds of a cycle, or from one epoch fewer to the next (20)"),
+    "ima_period": _option(int, "rounds of a cycle, or rounds after which there is one epoch fewer (20)"),
     "ima_order": _option(
         Literal["after_server_step", "before_server_step"], "what is averaged (after_server_step, as printed)"
     ),
     "ima_restart": _option(bool, "zero the server's moments when averaging starts (no)", "--ima-restart/--no-restart"),
     "ima_released": _option(
-        bool, "the rates and the first averaged round of the authors' code (no)", "--ima-released/--ima-printed"
+        bool, "take the rates and the first averaged round of the authors' code (no)", "--ima-released/--ima-printed"
     ),
-    "seed": _option(int, "of data, model, sampled clients and batches (0)"),
+    "seed": _option(int, "seed of data, model, sampled clients and batches (0)"),
     "device": _option(str, "cpu, cuda or cuda:NUMBER (cpu)"),
-    "dtype": _option(Literal["float32", "float64"], "of parameters and inputs (float32)"),
-    "at_once": _option(int, "clients trained together (by the size of the model)"),
+    "dtype": _option(Literal["float32", "float64"], "precision of parameters and inputs (float32)"),
+    "at_once": _option(int, "number of clients trained at once (by the size of the model)"),
     "train_loss": _option(bool, "measure the loss on all training samples (no)", "--train-loss/--no-train-loss"),
     "client_accuracy": _option(
         bool,
@@ -125,7 +127,7 @@ def train(
     option: Annotated[list[str] | None, "an option of the method, such as mu=0.01; repeat it for more"] = None,
     config: Annotated[Path | None, "a TOML file with these options as keys"] = None,
     out: Annotated[Path | None, "folder for metrics.csv, config.toml, outcome.txt and the checkpoint"] = None,
-    resume: Annotated[bool, "go on with the run in --out"] = False,
+    resume: Annotated[bool, "continue the run in --out"] = False,
     checkpoint_every: Annotated[int, "rounds from one checkpoint to the next"] = 1,
     **keys: Any,
 ) -> None:

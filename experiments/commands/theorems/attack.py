@@ -27,14 +27,16 @@ def attack(
         list[str] | None, typer.Argument(help="statements, as `ntkfl list` names them, or .py files of yours")
     ] = None,
     form: OnlyForm = None,
-    examples: Annotated[int, "cases looked at for each form, before shrinking"] = EXAMPLES,
+    examples: Annotated[int, "cases tried for each form, before a counterexample is made small"] = EXAMPLES,
     budget: Annotated[
         float,
         typer.Option(
-            parser=duration, metavar="TIME", help="of processor for each form, before shrinking: 60, 60s, 5m or 1h"
+            parser=duration,
+            metavar="TIME",
+            help="processor time for each form, before a counterexample is made small: 60, 60s, 5m or 1h",
         ),
     ] = SECONDS,
-    seed: Annotated[int, "of the search: the same seed gives the same cases"] = 0,
+    seed: Annotated[int, "seed of the search; the same seed gives the same cases"] = 0,
     nightly: Annotated[bool, "search for an hour, in the forms named above; vary --seed"] = False,
     folder: Annotated[Path, "where files that replay counterexamples are written"] = Path(),
     replay: Annotated[Path | None, "judge the counterexample in this file again"] = None,
@@ -46,7 +48,7 @@ def attack(
     which are all recorded to hold, share an hour equally. To look at other cases every night, give the day's number as
     --seed. Progress goes to stderr.
 
-    Exit status: 0 counterexamples were found at most to forms that are recorded as violated; 1 a counterexample to
+    Exit status: 0 no counterexample was found, or only to forms that are recorded as violated; 1 a counterexample to
     another form was found, or a replayed one is not confirmed; 2 bad input; 4 no case of a form met its hypotheses, so
     that nothing was tested; 130 stopped by Ctrl-C (what was found until then is printed and kept).
     """

@@ -22,7 +22,10 @@ def list_statements(
     ] = None,
     paper: OnlyPaper = None,
     search: Annotated[
-        str, typer.Option(metavar="WORDS", help="only those with all of these words in their texts, formulas aside")
+        str,
+        typer.Option(
+            metavar="WORDS", help="only those with all of these words in their texts, in which formulas do not count"
+        ),
     ] = "",
 ) -> None:
     """List the statements with id, title and kind, and the recorded outcome and strongest evidence of each form."""

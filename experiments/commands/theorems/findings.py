@@ -19,7 +19,7 @@ def findings(
         Path | None,
         typer.Option("--from", help="with the numbers of a file that `ntkfl verify --json` wrote"),
     ] = None,
-    measure: Annotated[bool, "with numbers of now: every statement is checked, which takes minutes"] = False,
+    measure: Annotated[bool, "with new numbers, for which every statement is checked, which takes minutes"] = False,
     output: Annotated[Path | None, "write the page, in Markdown, to this file"] = None,
     replays: Annotated[
         Path | None, "an existing folder, for replay files of the stored cases of findings of substance"

@@ -70,8 +70,8 @@ def statement(
 def method(name: Name, out: Out = None) -> None:
     """Write the file of a federated method, which trains as it is: ntkfl new method my-method
 
-    Its comments say what to put where. A file with --out in ntkfl/training/methods of a checkout is one of the
-    project's. An existing file is not overwritten.
+    Its comments say what to put where. If --out names a file in ntkfl/training/methods of a checkout, the method
+    becomes one of the project's. An existing file is not overwritten.
     """
     _begin("method", name, out)
 
@@ -80,8 +80,8 @@ def method(name: Name, out: Out = None) -> None:
 def architecture(name: Name, out: Out = None) -> None:
     """Write the file of a network architecture, which is trained as it is: ntkfl new architecture my-network
 
-    Its comments say what to put where. A file with --out in ntkfl/training/models of a checkout is one of the
-    project's. An existing file is not overwritten.
+    Its comments say what to put where. If --out names a file in ntkfl/training/models of a checkout, the architecture
+    becomes one of the project's. An existing file is not overwritten.
     """
     _begin("architecture", name, out)
 
@@ -90,8 +90,8 @@ def architecture(name: Name, out: Out = None) -> None:
 def study(name: Name, out: Out = None) -> None:
     """Write the file of a study, which runs as it is: ntkfl new study my-question
 
-    Its comments say what to put where. A file with --out in experiments/studies/questions of a checkout is one of the
-    project's. An existing file is not overwritten.
+    Its comments say what to put where. If --out names a file in experiments/studies/questions of a checkout, the study
+    becomes one of the project's. An existing file is not overwritten.
     """
     _begin("study", name, out)
 

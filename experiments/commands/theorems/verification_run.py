@@ -34,12 +34,12 @@ def verify(
     ] = None,
     paper: OnlyPaper = None,
     form: OnlyForm = None,
-    trials: Annotated[int | None, "cases of each family (1 to 300 by default, by the cost of a case)"] = None,
+    trials: Annotated[int | None, "number of cases of each family (1 to 300, by the cost of a case)"] = None,
     until_decided: Annotated[
         bool | None,
         typer.Option(
             "--until-decided/--thorough",
-            help="look at a sixteenth of the cases first, and at more if these do not decide; or at all at once "
+            help="run a sixteenth of the cases first, and more only if these do not decide; or run all cases "
             "(until decided if all statements are checked, else thorough)",
         ),
     ] = None,
@@ -51,12 +51,12 @@ def verify(
     ] = None,
     meta: Annotated[bool, "test the verifier itself: wrong formulas, planted faults, and true statements"] = False,
     library: Annotated[bool, "with --meta: only whether the statements notice faults planted in the library"] = False,
-    strict: Annotated[bool, "exit status 1 unless every form asked for was tested and holds"] = False,
+    strict: Annotated[bool, "exit status 1 unless every chosen form was tested and holds"] = False,
     attack: Annotated[
         bool,
         typer.Option(
             "--attack/--no-attack",
-            help="search for a counterexample to each form of your own that held in its cases, for ten seconds",
+            help="search ten seconds for a counterexample to each form of your own that held in its cases",
         ),
     ] = True,
     symbolic: Annotated[bool, "prove the algebraic steps of the proofs instead of running cases"] = False,

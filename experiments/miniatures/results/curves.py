@@ -19,7 +19,7 @@ FIRST_COLOURS = 10  # how many of matplotlib's colours C0, C1, ... are used
 
 
 def with_curves(miniature: Miniature) -> tuple[Quantity, ...]:
-    """The quantities for which plateaus are judged; only these are stored and drawn as curves."""
+    """The quantities with a limit for plateaus; only these are stored and drawn as curves."""
     return tuple(quantity for quantity in miniature.quantities if quantity.flat is not None)
 
 

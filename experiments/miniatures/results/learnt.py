@@ -22,7 +22,7 @@ class Found:
     def every(self, wanted: Callable[[Mapping], bool] = lambda keys: True) -> Iterator[tuple[str, Comparison]]:
         """The comparisons of settings with their baselines, each with the label of its miniature.
 
-        Only settings are taken for whose keys `wanted` is true.
+        A setting is left out if `wanted` is false for its keys.
         """
         for label, rows in self.rows.items():
             keys = {setting.name: setting.keys for setting in self.miniatures[label].settings}

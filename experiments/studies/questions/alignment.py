@@ -187,9 +187,9 @@ def _longer(cells: Cells) -> Answer:
 
 
 def _difference(claim: str, source: str, first: tuple[Cells, str], other: tuple[Cells, str], note: str = "") -> Answer:
-    """Whether the mean difference of two numbers is below 0, by Student's interval.
+    """Whether the mean difference of two kinds of barriers is below 0, by Student's interval.
 
-    The mean is over cells that have both numbers.
+    The mean is over cells that have both barriers.
     """
     (left, unsure), (right, less_sure) = (
         (cells[name].to_numpy(), errors(cells, name).to_numpy()) for cells, name in (first, other)

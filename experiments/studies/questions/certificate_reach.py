@@ -2,7 +2,8 @@
 
 A cell draws a network with the depth and the activation of its name, as `ntkfl.networks.wide` does. Then it tries to
 certify the network, and trains it towards the labels of images until an attempt succeeds. Each time, training goes on
-to the residual that the last attempt required. It is done by Gauss-Newton steps, theta + J' K^-1 (target - f).
+to the residual that the last attempt required. Training takes Gauss-Newton steps, theta + J' K^-1 (target - f), where J
+is the Jacobian and K = J J'.
 
 In NTK parametrisation the bounds on the curvature fall as m^(-1/2) while the kernel's smallest eigenvalue stays. So the
 largest residual that is certified should grow as m^(1/2).

@@ -61,8 +61,9 @@ def tiles(images: int) -> str:
 
 @dataclass(frozen=True)
 class Limit:
-    """The limit of a method: the clients' step size, and the outputs in the reported rounds on training and test
-    images.
+    """The limit of a method: the clients' step size, and the outputs in the reported rounds.
+
+    `outputs` are on the training images, and `tested` on the test images.
     """
 
     eta_local: float

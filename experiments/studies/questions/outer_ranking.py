@@ -206,8 +206,8 @@ class Ranking:
     def lost(self, picked: np.ndarray) -> int:
         """The rounds of the budget that the predicted best candidate loses to the trained best.
 
-        They are the rounds that remain when the latter has reached the final loss of the former. Losses are geometric
-        means over the seeds `picked`.
+        They are the rounds that remain when the trained best has reached the final loss of the predicted best. Losses
+        are geometric means over the seeds `picked`.
         """
         curves = self.trained[:, picked].mean(axis=1)
         best = curves[:, -1].argmin()

@@ -158,10 +158,10 @@ def _boundaries(cells: Cells) -> np.ndarray:
 
     They are the largest step without growth, the smallest with growth, and the smallest tried.
 
-    The first is 0 if there is no such step, and the second is infinite.
+    If there is no such step, the first is 0, and the second infinite.
 
-    A step counts as neither if its run, according to the kernel regime, grows too slowly to show it within ROUNDS. A
-    fine grid has such steps beyond the limit.
+    A step is left out of the first two if its run, according to the kernel regime, grows too slowly to show growth
+    within ROUNDS. A fine grid has such steps beyond the limit.
     """
     ordered = cells.sortby(SERVER).transpose(SERVER, ...)
     steps = ordered[SERVER].to_numpy().astype(float)
@@ -224,7 +224,7 @@ def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: C
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """A chart for each network with the first seed, which has a map for each number of local steps."""
+    """A chart for each network with the runs of the first seed; it has a map for each number of local steps."""
     return (_map(cells.sel({"network": name}), str(name)) for name in cells.network.to_numpy())
 
 

@@ -109,7 +109,7 @@ class DaskCluster:
         from distributed import as_completed
 
         left = list(reversed(cells))
-        # by future, the cell, and the claim of the cell, which is kept until the cell is stored
+        # for each future, its cell and the claim of the cell, which is released when the cell is stored
         there: dict[Any, tuple[Cell, ExitStack]] = {}
         # cells of a worker that died, including those that were only waiting
         suspects: list[tuple[Cell, ExitStack]] = []

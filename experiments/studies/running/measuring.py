@@ -63,7 +63,7 @@ def keep(store: CellStore, cell: Cell, content: bytes | str) -> Status:
     """Store the result of `measured`, for a cell that the caller has claimed.
 
     Raises:
-        OSError: the folder is full or cannot be written.
+        OSError: the disk is full, or the folder cannot be written.
     """
     if isinstance(content, bytes):
         store.keep(cell, content)
