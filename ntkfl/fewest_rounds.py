@@ -72,7 +72,7 @@ class Search:
     aim: Callable[[LinearRegime, float], float]
     eta_local: float | None = None  # None: eta_local is tuned too
     refine: bool = True  # whether the search goes on from the best starts
-    # if given, the residual after so many rounds is minimised; None: the number of rounds is minimised
+    # if given, the residual after this many rounds is minimised; None: the number of rounds is minimised
     rounds: int | None = None
     least: float = NEVER
     best: Setting | None = None

@@ -25,9 +25,9 @@ from typing import Any
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 KNOCK = signal.SIGURG  # a signal that wakes the main thread; a process without a handler ignores it
 SECONDS_BETWEEN_KNOCKS = 0.1
-# Two signals within so many seconds are one interrupt, since `timeout` and some shells send two signals.
+# Two signals within this many seconds are one interrupt, since `timeout` and some shells send two signals.
 SECONDS_OF_ONE = 0.5
-SECONDS_UNSAID = 1.0  # a program that has not stopped after so many seconds says that it is stopping
+SECONDS_UNSAID = 1.0  # a program that has not stopped after this many seconds says that it is stopping
 IMPORT = "<frozen importlib._bootstrap>"
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-NEGLIGIBLE = 2**25  # so many bytes are free on every machine where this program starts, and need no check
+NEGLIGIBLE = 2**25  # this many bytes are free on every machine where this program starts, and need no check
 UNITS = "B", "kB", "MB", "GB", "TB", "PB", "EB"
 V1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
 V2 = "memory.max", "memory.current", "inactive_file"

@@ -50,7 +50,7 @@ COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # shares of the clients in a round
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence, of which the best one is taken
 MOST = 1e6  # epsilon must lie between 1 / MOST and MOST; outside, the sigma of dp-accounting is lost to rounding
 LEAST_DELTA = 1e-300  # the smallest delta; below it, the sigma of dp-accounting is lost to rounding
-TWICE = 70  # so many steps by the factor FINER double a number
+TWICE = 70  # this many steps by the factor FINER double a number
 LEAST = 0.01  # smallest noise multiplier that is tried, since a client that is hardly ever drawn needs no noise
 FINER = 1.01  # ratio of successive noise multipliers in the search that is made if clients are drawn
 

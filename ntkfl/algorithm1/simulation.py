@@ -22,13 +22,14 @@ from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, Setup, Weights, finite_array
 from ntkfl.trajectory import Trajectory, provenance
 
-GROUPED = 2**21  # with at least so many samples times neurons, compiling the run in groups (about a second) saves time
-# with at least so many samples times neurons times local steps of all rounds, compiling the passes (three seconds)
+# with at least this many samples times neurons, compiling the run in groups (about a second) saves time
+GROUPED = 2**21
+# with at least this many samples times neurons times local steps of all rounds, compiling the passes (three seconds)
 # saves time
 COMPILED = 2**28
 # the same product, from which on compiling `switch_tracking` (three seconds) saves time in a run in groups
 TRACKED = 2**30
-FEW_SAMPLES = 32  # for clients of up to so many samples, the compiled product with the Gram matrix is as fast as BLAS
+FEW_SAMPLES = 32  # for clients of up to this many samples, the compiled product with the Gram matrix is as fast as BLAS
 
 
 def simulate(

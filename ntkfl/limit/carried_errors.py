@@ -431,7 +431,7 @@ class _InTurn(Carried):
         # the second term bounds the rounding of a product with whole rows of H
         rows = local.product + SAFE * (len(move) + 4) * UNIT * local.size
         rounding = 2 * UNIT * (float(np.linalg.norm(old.residual)) + 2 * local.size * size)
-        # a bound of the errors that all clients together meet
+        # a bound of the errors in the residuals from which the clients start in this round, for all clients together
         met = np.sqrt(margins.most) * (old.sums[0] + rows * size + root * rounding)
         slip = root * local.response / margins.least * size
         energy = further(old.sums[1], root * np.sqrt(margins.alone) * met, spread_within(met, margins.alone))
@@ -645,7 +645,10 @@ def bounded_powers(
 
 
 def _outside(series: Series, margins: Margins) -> float:
-    """An upper bound of every term; it exceeds 1 where eigenvalues of the stored matrices may be outside [-1, 1]."""
+    """An upper bound of |T_j| and of |U_j| / (j + 1), for the Chebyshev polynomials of all terms.
+
+    It exceeds 1 because eigenvalues of the stored matrices may be outside [-1, 1].
+    """
     return float(np.exp(min(series.nodes * np.sqrt(4 * _off(margins) / (1 - series.low)), 100.0)))
 
 

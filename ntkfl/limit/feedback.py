@@ -1,10 +1,11 @@
 """Bounds of the growth of errors in rounds that remember one vector, such as the server's momentum.
 
 The response to an error of the residual is T(w)^-1, with T(w) = k H + s w (w + p) / (w + b) and w = z - 1. The number k
-and the functions s, p and b belong to the method. They are functions of H_D, which holds the clients' own blocks H_cc
-of H and is 0 elsewhere; such a function is given by its values at the eigenvalues q of the blocks. The j-th power of
-the round map is an integral of the resolvent over a circle |z| = R. So a bound of T(w)^-1 on this circle bounds every
-power.
+and the functions s, p and b belong to the method. s, p and b are functions of H_D, which holds the clients' own blocks
+H_cc of H and is 0 elsewhere. Such a function is given by its values at the eigenvalues q of the blocks.
+
+The j-th power of the round map is an integral of the resolvent over a circle |z| = R. So a bound of T(w)^-1 on this
+circle bounds every power.
 """
 
 from collections.abc import Callable

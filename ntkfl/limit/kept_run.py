@@ -38,7 +38,7 @@ from ntkfl.work import CALL, MOST, require_work
 if TYPE_CHECKING:
     from ntkfl.limit.matrix_free import MatrixFreeRegime
 
-SAVED_EVERY = 10  # the file is written after every so many rounds, and at each round that is reported
+SAVED_EVERY = 10  # the file is written whenever this many rounds are done, and at each round that is reported
 A_ROUND = 20 * CALL  # operations of a round without the product with H; this is two tenths of a millisecond, measured
 QUICK = 2000  # the largest number of samples at which powers of a round take only seconds
 # number of the kernel's rows in the mark; two kernels may agree in some rows, such as those of common landmarks

@@ -179,7 +179,7 @@ KEPT = 16  # the largest number of functions of the clients' blocks whose larges
 # number of products with H; largest number of Ritz vectors that are removed before a norm is taken
 PRODUCTS, VECTORS = 60, 20
 KRYLOV = 2 * PRODUCTS + 4 * VECTORS  # the largest number of vectors of length n that a search holds
-TOGETHER = 512  # clients are grouped until a group has so many samples; the blocks of a group are multiplied together
+TOGETHER = 512  # clients are grouped until a group has this many samples; the blocks of a group are multiplied together
 SLACK = 1e-9  # allowance for rounding, relative to the squared Frobenius norm
 
 
@@ -236,7 +236,7 @@ class LargestEigenvalues:
 
     @property
     def together(self) -> float:
-        """The Frobenius norm of the orthonormal vectors Q whose products with A an upper bound takes.
+        """The Frobenius norm of those orthonormal vectors that are multiplied by A to compute an upper bound.
 
         The norm is needed because each product has a rounding error of its own.
         """

@@ -94,8 +94,8 @@ def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
     )
 
 
-DENSE = 2000  # up to so many rows, all eigenvalues of a round map are computed; of a larger map only the largest
-# up to so many rows, computing all eigenvalues takes no longer than a few Cholesky factors of half as many rows
+DENSE = 2000  # up to this many rows, all eigenvalues of a round map are computed; of a larger map only the largest
+# up to this many rows, computing all eigenvalues takes no longer than a few Cholesky factors of half as many rows
 SMALL = 150
 ESTIMATED = 1e-6  # estimated error of the rate, for a large map without a formula
 # search for the largest server rate: largest number of rows of a map; relative accuracy of the rate

@@ -84,8 +84,9 @@ class Blocks:
         return self._response(self.clients.values + pull)
 
     def lengths(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """For each sample's client, the distance that a constant unit gradient moves it in its steps; this is f at q =
-        0.
+        """For each sample's client, the distance that its steps move it under a constant unit gradient.
+
+        This distance is f at q = 0.
 
         Args:
             pull: mu of FedProx, added to every eigenvalue q; default 0: none.
@@ -108,7 +109,9 @@ class Blocks:
         return response
 
     def moved(self, residual: Vectors, slope: Vectors, pull: float = 0.0) -> Vectors:
-        """The clients' displacements, if the residuals fall by `slope` for each unit of step in addition to the steps.
+        """The clients' displacements, if the residuals fall by `slope` for each unit of step.
+
+        This fall is in addition to the effect of the clients' own steps.
 
         Args:
             residual: r, n rows.

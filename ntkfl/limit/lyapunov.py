@@ -26,7 +26,7 @@ from ntkfl.limit.feedback import Feedback
 from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import ClientModes
 
-SAMPLED, ROUNDS = 64, 16  # a search for constants looks at so many eigenvalues of a round, and at so many rounds
+SAMPLED, ROUNDS = 64, 16  # number of eigenvalues of a round, and of rounds, that a search for constants looks at
 ROUNDING = 1e-12  # numbers of order 1 whose computed value is below this may be 0
 LOOSE = 1e-6  # added to the growth of a round, so that rounding does not decide whether this growth is proved
 INFINITE = 1e300  # stands for infinity in a search, which subtracts values from each other

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 VECTORS, ITERATIONS = 4, 60  # numbers of vectors and of iterations in the search for the smallest eigenvalue
 # numbers of products with H: for a quadrature, and for a Krylov space in which steps are searched
 PRODUCTS, SEARCHED = 60, 40
-MANY = 8  # computing all eigenvectors takes no longer than so many times n products with vectors
+MANY = 8  # computing all eigenvectors takes no longer than this many times n products with vectors
 QUADRATURE = 1e-12  # rounding of the nodes and weights of a quadrature
 LONGEST = 1e60  # a run stops when responses reach this size, because squares of later products would overflow
 RITZ = "eigenvectors with their residuals"
@@ -392,7 +392,8 @@ class MatrixFreeRegime(LinearRegime):
         if response is None:
             return self._clients_memory_warning
         if 0 < response.min() and response.max() < LONGEST:
-            if self._largest_at_most < self.round.limit or self._outermost_largest.hi < self.round.limit:  # type: ignore[union-attr]
+            # type: ignore[union-attr]
+            if self._largest_at_most < self.round.limit or self._outermost_largest.hi < self.round.limit:
                 return None
             if (rate := self.step_limits.eta_global) > 0:
                 return f"{steps} is stable for a server rate below {rate:.6g} only"

@@ -51,7 +51,7 @@ ASIDE_RADIUS = 1e-7, 1e-5, 1e-3  # relative distances from a radius at which bou
 SINGLE = 1e-4
 SINGLE_RANGE = 1e-30, 1e30  # range of radii for which single precision neither vanishes nor overflows
 RESTART = 20  # the smallest number of vectors that GMRES keeps; with so few, GMRES stalls if the radius is close to 1
-# GMRES keeps vectors of up to so many entries in all before it restarts, or RESTART vectors if these are more
+# GMRES keeps vectors of up to this many entries in all before it restarts, or RESTART vectors if these are more
 WHOLE = 2_000_000
 EXACT = 1e-11  # largest error of the matrix rebuilt from its eigenvectors, relative to 1 plus the matrix's norm
 LOOSE = 1e-4  # largest such error of eigenvectors that only precondition a search
@@ -499,8 +499,8 @@ GAIN_ERROR = 1e-9  # relative error of a gain by Arnoldi's method, besides the e
 ASIDE = 1e-9, 1e-7, 1e-5, 1e-3  # relative distances from the rate at which proofs of lower and upper bounds are tried
 DENSE = 8  # the largest number of modes for which the map of their second moments is formed as a matrix
 STATIONARY = 200  # number of restarts of the solver of the stationary equation
-# the largest number of doublings of a level or factor until the gain is at most 1; so many doublings span the range of
-# float64
+# the largest number of doublings of a level or factor until the gain is at most 1; this many doublings span the range
+# of float64
 DOUBLINGS = 2100
 COLD, WARM = 20, 8  # number of vectors in a search for an eigenvalue: without a start vector, and with a start vector
 ESTIMATE = "ntkfl.sampled_rounds has estimates with their errors"  # advice where the exact moments do not fit

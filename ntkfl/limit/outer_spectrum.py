@@ -43,8 +43,8 @@ from ntkfl.limit.round_modes import ClientModes
 
 ROWS = 16  # smallest number of rows of Q for each zero that is looked for; with fewer rows a dense solver is as fast
 NEAREST = (24, 64)  # numbers of zeros to search for; the proof removes the outer quarter of them, the outer half or all
-# c is the first number times the difference between the outermost zero's friction and the least friction, plus the
-# second number times the outermost zero's friction
+# c is the first number times max(1 - r^2 - l, 0), plus the second number times 1 - r^2. Here r is the largest |1 + w|
+# that was found, and l the smallest eigenvalue of D - A.
 FRICTION = 1.5, 0.01
 RESIDUAL = 1e-14  # largest residual of a zero and its vector, relative to 1 plus the norm of D
 UNPROVED = 1e-12  # largest |R W^-1| relative to 1 plus the norm of D, where R = X Theta^2 + D X Theta + A X

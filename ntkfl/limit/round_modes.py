@@ -23,8 +23,9 @@ Value = TypeVar("Value")
 # The inverse of f_K has an accurate root if f_K / eta_local is at least this. For even K, f_K tends to 0 as eta_local q
 # tends to 2.
 SAFELY_POSITIVE = 1e-2
-SHARED = 4096  # with at least so many samples, threads share the clients; with fewer, starting the threads takes longer
-# clients of up to so many samples are stacked, because for such small blocks a call takes longer than its products
+# with at least this many samples, threads share the clients; with fewer, starting the threads takes longer
+SHARED = 4096
+# clients of up to this many samples are stacked, because for such small blocks a call takes longer than its products
 SMALL = 16
 EXACT_INTEGERS = 2**53  # numbers of rounds beyond this are not exact in float64
 
@@ -165,7 +166,8 @@ class ClientModes:
 class RoundModes:
     """The modes of a round, from which residuals, coefficients and movements of any round t follow.
 
-    With d = 1 - rho nu, g_t = geometric_sum(nu, rho, t), w = drive @ r(0) and H c_t = y(t) - y(0),
+    Let d = 1 - rho nu, g_t = geometric_sum(nu, rho, t), w = drive @ r(0) and H c_t = y(t) - y(0). With the fields of
+    this class,
 
         c_t = coefficients (g_t w),   r(t) = r(0) - outward (energy g_t w),   c_t^T H c_t = sum energy (g_t w)^2.
 

@@ -18,7 +18,7 @@ from ntkfl.limit.matrix_free import MatrixFreeRegime
 # An exponent of two. The first 2^6 rounds are checked one by one. After them only the block of 2^6 rounds in which the
 # residual passes eps is checked round by round.
 STRETCH = 6
-SMALL = 300  # powers are taken of maps of up to so many rows; a larger map is first restricted to a Krylov space
+SMALL = 300  # powers are taken of maps of up to this many rows; a larger map is first restricted to a Krylov space
 SPACE = 160  # number of rounds that span a Krylov space
 GROWN = 1e6  # a run stops when its residual is this many times the first residual
 ROUNDING = 1e-12  # below this share of the first residual, rounding may make the residual rise
