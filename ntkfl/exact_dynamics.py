@@ -276,7 +276,7 @@ def base_regime(
     elif matrix_free not in (False, "auto"):
         not_for = "a moving window" if ima else "a matrix for gram"
         raise ValueError(
-            f"matrix_free is {matrix_free!r} with {not_for}; it is for kernels (x, z) -> (p, n) and sent models alone"
+            f"matrix_free is {matrix_free!r} with {not_for}; it needs a kernel (x, z) -> (p, n), and no window"
         )
     return algorithm1_limit(problem, setup, gram)
 
@@ -419,8 +419,9 @@ def of_schedules(
     last = of_round(settled)
     if last.round.length is not None and settled:
         raise ValueError(
-            f"the memory of {last.method} is read off a round of the engine, in coordinates that depend on the round's "
-            "steps; schedules take methods whose module gives their linear round, without momentum of the clients"
+            f"the memory of {last.method} comes from a round that the engine simulates, in coordinates that depend on "
+            "the steps of that round. A schedule needs a method whose module defines its linear round, and clients "
+            "without momentum"
         )
     scheduled = replace(last, before=Schedule(settled, of_round))
     vars(scheduled).update(last._decomposed)
@@ -435,8 +436,8 @@ def _require_one_round(regime: LinearRegime) -> None:
     if not all(np.abs(part).max() <= LARGE for part in (move, *memory)):
         below = regime._local_limit(regime.round.pull)
         raise OverflowError(
-            f"{regime._setting} overflows float64 within one round; eta_local < {below:.6g} and a smaller server step "
-            "do not"
+            f"{regime._setting} overflows float64 within one round; eta_local < {below:.6g} together with a smaller "
+            "server step does not"
         )
 
 

@@ -318,9 +318,9 @@ def _regime(
     regime = cast(MatrixFreeRegime, of(base, method, options, cohort=some, **steps))
     if some is not None and regime.round.server is None:
         raise ValueError(
-            f"participation is {participation:g}; with drawn clients there are curves of methods whose server takes "
-            f"the mean displacement alone (fl-ntk, fedavg, fedprox, fedavgm, fednova), not of {regime.method}: "
-            "ntkfl.random_rounds has its mean, where the Gram matrix fits the memory"
+            f"participation is {participation:g}; if clients are drawn, there are curves only of methods whose server "
+            "uses the mean displacement alone (fl-ntk, fedavg, fedprox, fedavgm, fednova), and not of "
+            f"{regime.method}. ntkfl.random_rounds has the mean of its rounds, if the Gram matrix fits the memory"
         )
     return regime
 

@@ -257,8 +257,8 @@ class DrawnDisplacements:
     def _require(self, chance: float) -> None:
         if chance < self.chance:
             raise ValueError(
-                f"clipped is {chance:g}; the runs of drawn clients bound only chances of {self.chance:g} or more: "
-                "give private_rounds or private_settings the smaller chance too"
+                f"clipped is {chance:g}; the runs of drawn clients bound only chances of {self.chance:g} or more. "
+                "For a smaller chance, call private_rounds or private_settings with it too"
             )
 
 

@@ -52,13 +52,13 @@ class ConvexRegime(Regime):
         ("nu", "rate", "response_eigenvalues", "round_map", "spectrum", "stable", "step_limits", "undecided"),
         "under a loss a round is no linear map, and has no eigenvalues; `total_loss` is the sum of the losses "
         "after training, `bound` bounds `mean_loss`, and `eta_limit` is the largest step for which the bound holds. "
-        "Leave out loss: squares have it",
+        "Without the argument loss, the regime of squares has this name",
     ) | {
         "at": "call kernel_regime with the other steps and the loss",
-        "local_outputs": "clients' outputs are kept for squares alone: leave out loss",
-        "rounds_to": "under a loss the residual y - f need not vanish; look at `total_loss` of many rounds. Leave out "
-        "loss: squares have it",
-        "trajectory": "clients' outputs are kept for squares alone: leave out loss, or take `outputs`",
+        "local_outputs": "clients' outputs are kept for squares only: leave out the argument loss",
+        "rounds_to": "under a loss the residual y - f need not vanish; look at `total_loss` of many rounds. Without "
+        "the argument loss, the regime of squares has this name",
+        "trajectory": "clients' outputs are kept for squares only: leave out the argument loss, or use `outputs`",
     }
 
     @property
@@ -77,8 +77,8 @@ class ConvexRegime(Regime):
             return None
         setup = self.setup
         return (
-            f"eta_local = {setup.eta_local:g} and eta_global = {setup.eta_global:g} are beyond the steps whose "
-            f"{self.loss.name} losses are bounded: eta_local < {self.eta_limit:.6g} and eta_global <= 1"
+            f"eta_local = {setup.eta_local:g} and eta_global = {setup.eta_global:g} are too large for the bound of the "
+            f"{self.loss.name} losses, which holds for eta_local < {self.eta_limit:.6g} and eta_global <= 1"
         )
 
     def total_loss(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:

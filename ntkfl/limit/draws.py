@@ -162,8 +162,8 @@ def require_few(noise: Noise, size: int) -> float:
     work = 4.0 * count * size**5
     if work > WORK:
         raise ValueError(
-            f"a round has {count:.3g} choices of clients and batches, and a state {size} numbers: the fourth moments "
-            f"take {work:.2g} products a round, at most {WORK:.0g} are taken; {ESTIMATE}"
+            f"a round has {count:.3g} choices of clients and batches, and a state has {size} numbers, so that the "
+            f"fourth moments take {work:.2g} products in a round; at most {WORK:.0g} are allowed; {ESTIMATE}"
         )
     return work
 

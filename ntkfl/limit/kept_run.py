@@ -202,8 +202,8 @@ class KeptRun:
         """
         operations = A_ROUND + self.regime.tiles.work * self.initial.shape[1]
         hint = (
-            "ntkfl.kernel_regime(...).residual without matrix_free takes many at once, without error bounds, where H "
-            "fits the memory"
+            "ntkfl.kernel_regime(...).residual without matrix_free computes many rounds at once, without error bounds, "
+            "if H fits the memory"
         )
         alone = self.file is None and self.regime.problem.n <= QUICK
         require_work(

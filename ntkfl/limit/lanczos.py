@@ -359,7 +359,9 @@ class RitzRounds:
         `root` multiplies by P^(1/2), or by P^(-1/2) if its second argument is True.
         """
         if not labels.any():
-            raise ValueError("all labels are 0, which the outputs 0 fit before any round: there is nothing to tune")
+            raise ValueError(
+                "all labels are 0, as the outputs are before the first round, so that there is nothing to tune"
+            )
         starts = root(labels[:, labels.any(axis=0)], False)
         count, size, largest = starts.shape[1], min(steps, len(starts)), 0.0
         values, weights, roots = np.zeros((count, size)), np.zeros((count, size)), np.zeros((count, size, size))

@@ -209,10 +209,10 @@ class LinearRegime(Regime):
     at_server_rate: Callable[[float], LinearRegime] | None = None
     before: Schedule | None = None
     no_answer: ClassVar = {
-        "at": "only Algorithm 1 (method fl-ntk) takes other steps so; call kernel_regime with the other steps",
-        "nu": "nu is of Algorithm 1 (method fl-ntk) alone, without the server's step; use `response_eigenvalues`",
-        "local_outputs": "clients' outputs are of Algorithm 1 (method fl-ntk) alone; `outputs` has the server's model",
-        "trajectory": "a trajectory is of Algorithm 1 (method fl-ntk) alone; `outputs` has all rounds",
+        "at": "only the regime of Algorithm 1 (method fl-ntk) has it; call kernel_regime with the other steps",
+        "nu": "only Algorithm 1 (method fl-ntk) has nu, which leaves out the server's step; use `response_eigenvalues`",
+        "local_outputs": "only Algorithm 1 (method fl-ntk) has clients' outputs; `outputs` has the server's model",
+        "trajectory": "only Algorithm 1 (method fl-ntk) has a trajectory; `outputs` are known for all rounds",
     }
 
     @cached_property

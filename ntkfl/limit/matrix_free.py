@@ -120,7 +120,9 @@ def tiles_of(
     if how is False or (how == "auto" and (whole := 8 * DENSE * n * n) <= left_for(whole)):
         return None
     if problem.outputs > 1:
-        raise ValueError("matrix_free takes labels of several columns, but no problem per_output(): give that itself")
+        raise ValueError(
+            "matrix_free takes labels of several columns, but no problem.per_output(); give the problem itself"
+        )
     sizes = np.sort(np.bincount(problem.owner)).astype(float)
     bases, decomposed = float(sizes @ sizes), DECOMPOSED * float(np.square(sizes[-blas_threads() :]).sum())
     held_elsewhere = any(place is not None for place in (memmap, cluster, device))
@@ -566,15 +568,18 @@ class MatrixFreeRegime(LinearRegime):
     def _quadrature(self, initial: np.ndarray, products: int) -> Callable[[int], tuple[float, float]]:
         if self.before is not None:
             raise ValueError(
-                f"what is left of {self.method} is not found by quadrature where steps change with the round; use the "
-                f"regime of the last steps, with initial_outputs those after round {self.before.count}"
+                f"the residual that {self.method} leaves is not found by quadrature if steps change with the round; "
+                "use the regime of the last steps, whose initial_outputs are the outputs after round "
+                f"{self.before.count}"
             )
         margins = self._margins
         local, response = margins.local, self.round.response
         if response is None or self.round.memory or self.round.in_turn is not None:
-            raise ValueError(f"what is left of {self.method} is not found by quadrature; that is for plain averaging")
+            raise ValueError(
+                f"the residual that {self.method} leaves is not found by quadrature, which is for plain averaging"
+            )
         if not initial.any():
-            raise ValueError("the residual is 0 from the start: no share of it can be left")
+            raise ValueError("the initial residual is 0, so that no share of it can be left")
         self._require_squares(initial)
         require_size("products", products)
         root = np.sqrt(response)

@@ -444,8 +444,8 @@ class StateMoments:
                 values = eigs(operator, which="LM", v0=np.eye(size)[upper], **options)
             except ArpackError as error:
                 raise ValueError(
-                    "the rate of these random rounds was not found: many second moments fall nearly as slowly; "
-                    "root_mean_square has any round"
+                    "the rate of these random rounds was not found, because many second moments fall nearly as slowly "
+                    "as the slowest; root_mean_square gives the mean square of any round"
                 ) from error
         return float(np.abs(values).max())
 

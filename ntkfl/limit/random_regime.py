@@ -236,12 +236,12 @@ class RandomRegime(Regime):
     noise: Noise
     no_answer: ClassVar = dict.fromkeys(
         ("response_eigenvalues", "round_map", "spectrum"),
-        "its rounds are drawn; `mean` has that of the mean round, and `mean_square` decides rate and stability",
+        "its rounds are drawn; the mean round, `mean`, has this name, and `mean_square` has rate and stability",
     ) | {
         "at": "call random_rounds with the other steps",
-        "nu": "its rounds are drawn; use `mean.response_eigenvalues`, which have the server's step",
-        "local_outputs": "its rounds are drawn; `outputs` has the mean of the server's model, `covariance` its spread",
-        "trajectory": "its rounds are drawn; `outputs` has the mean of the server's model, `covariance` its spread",
+        "nu": "its rounds are drawn; use `mean.response_eigenvalues`, which include the server's step",
+        "local_outputs": "its rounds are drawn; `outputs` and `covariance` are those of the server's model",
+        "trajectory": "its rounds are drawn; `outputs` and `covariance` are those of the server's model",
     }
 
     @property
@@ -391,7 +391,7 @@ class RandomRegime(Regime):
         Source: docs/proofs/random_rounds.md#the-loss-of-a-run.
         """
         if not level > 0:
-            raise ValueError(f"level is {level!r}; it must be positive, as what |r|^2 may pass")
+            raise ValueError(f"level is {level!r}; it must be positive, since |r|^2 is compared with it")
 
         def least(mean: np.ndarray, covariance: np.ndarray) -> float:
             size, spread = float(np.linalg.norm(mean)), float(np.trace(covariance, 0, 1, 2).sum())
@@ -785,8 +785,8 @@ class StateRegime(RandomRegime):
             return float("inf")
         if self.mean_square.rests:
             raise ValueError(
-                f"what stays is not known of {self.method} with drawn clients where the Gram matrix is singular; "
-                "root_mean_square has any round"
+                f"the limit of the mean square of {self.method} with drawn clients is not known if the Gram matrix is "
+                "singular; root_mean_square gives the mean square of any round"
             )
         if not self.mean_square.stable:
             raise ValueError("the stationary mean square is not known: the rounds are all but unstable")
@@ -832,20 +832,22 @@ def random_regime(
     if round_.in_turn is not None:
         raise ValueError(
             f"{mean.method} has no exact second moments here: its clients train one after the other. fedavg with "
-            "`cohorts` of one client each, in turn, trains the same models: its round is one client's turn here"
+            "`cohorts` of one client each, in turn, trains the same models; one round of fedavg is then one client's "
+            "turn"
         )
     if round_.server is None:
         raise ValueError(
-            f"{mean.method} has no exact second moments here: its clients remember, or do more than plain steps. The "
-            "methods that have them are those whose server combines the mean displacements: fedavg, fedprox, fedavgm, "
-            "fednova and fl-ntk; also scaffold and feddyn"
+            f"{mean.method} has no exact second moments here: its clients remember, or do more than plain steps. "
+            "Exact second moments are known for methods whose server combines the mean displacements (fedavg, fedprox, "
+            "fedavgm, fednova and fl-ntk), and for scaffold and feddyn"
         )
     noise = Noise(blocks, weighting, round_.pull, batch, gaussian)
     taken = noise.weights.mean[blocks.owner] * blocks.response(round_.pull)
     if not np.allclose(round_.mean_response, taken, rtol=1e-9, atol=0):
         raise ValueError(
             f"{mean.method} has no exact second moments here: it weighs displacements by more than the clients' "
-            "shares, as fednova by numbers of steps, which differ where passes have different numbers of batches"
+            "shares. For example, fednova weighs them by numbers of steps, which differ if the clients' passes have "
+            "different numbers of batches"
         )
     shared = (mean.problem, mean.setup, mean.gram, mean.kernel)
     if not isinstance(blocks, ShuffledBlocks) or blocks.right is None:

@@ -379,8 +379,8 @@ class ScheduledRegime(RandomRegime):
         if self.mean_square.undecided:
             raise ValueError("the stationary mean square is not known: the rounds are all but unstable")
         raise ValueError(
-            "what the mean square tends to is not known where part of the residual stays after scheduled rounds; "
-            "root_mean_square has any round"
+            "what the mean square tends to is not known if part of the residual stays after scheduled rounds; "
+            "root_mean_square gives the mean square of any round"
         )
 
     def _require_reachable(self, initial: np.ndarray, target: float) -> None:

@@ -70,7 +70,8 @@ class ShuffledPass:
         if work > WORK and batch < size:
             raise ValueError(
                 f"a client has {size} samples in batches of {batch}: the orders of its pass are too many to be counted "
-                f"exactly ({work:.1g} numbers, at most {WORK:.1g}); independent batches take any number of samples"
+                f"exactly, which would take {work:.1g} numbers ({WORK:.1g} at most); batches that are drawn "
+                "independently work with any number of samples"
             )
         kept = 1 - eta * pull
         before: dict[tuple[int, ...], Moments] = {(): (np.zeros((0, 0)), None)}

@@ -174,7 +174,7 @@ def test_bad_requests_are_refused():
             kernel_regime(problem, setup, loss="logistic", **another)
     for steps in (replace(setup, eta_local=99.0), replace(setup, eta_global=1.5)):
         with pytest.warns(
-            UnstableSteps, match=r"beyond the steps whose logistic losses are bounded: eta_local < [\d.]+"
+            UnstableSteps, match=r"too large for the bound of the logistic losses, which holds for eta_local < [\d.]+"
         ):
             beyond = kernel_regime(problem, steps, loss="logistic")
         with pytest.raises(ValueError, match="eta_global <= 1"):

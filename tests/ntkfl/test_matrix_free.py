@@ -274,7 +274,7 @@ def test_schedules_that_have_no_rounds_are_refused():
         ({"eta_global": [2, 1], "method": "feddyn"}, "has no server_rate"),
         ({"eta_local": [0.1, 0.2], "ima": MovingWindow(2), "matrix_free": False}, "a moving window has equal rounds"),
         ({"eta_local": [0.1, 0.2], "loss": "squares"}, "leave out method, options, .* ima and schedules"),
-        ({"eta_local": [0.1, 0.2], "method": "fedavgm", "momentum": 0.5}, "coordinates that depend on the round"),
+        ({"eta_local": [0.1, 0.2], "method": "fedavgm", "momentum": 0.5}, "coordinates that depend on the steps"),
     ):
         with pytest.raises(ValueError, match=said):
             kernel_regime(problem, STEPS, **({"matrix_free": True} | how))
@@ -467,9 +467,9 @@ def test_few_samples_are_exhausted_by_few_products(seed, repeated, products):
 @pytest.mark.parametrize(
     ("method", "call", "said"),
     [
-        ("scaffold", lambda regime: regime.left_estimate(3), "that is for plain averaging"),
+        ("scaffold", lambda regime: regime.left_estimate(3), "which is for plain averaging"),
         ("fedavg", lambda regime: regime.left_estimate(3, products=0), "products is 0"),
-        ("fedavg", lambda regime: regime.left_estimate(3, regime.problem.y), "0 from the start"),
+        ("fedavg", lambda regime: regime.left_estimate(3, regime.problem.y), "initial residual is 0"),
         ("fedavg", lambda regime: regime.rounds_between(-1.0), "it must be positive"),
     ],
 )
