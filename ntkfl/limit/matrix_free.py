@@ -394,8 +394,7 @@ class MatrixFreeRegime(LinearRegime):
         if response is None:
             return self._clients_memory_warning
         if 0 < response.min() and response.max() < LONGEST:
-            # type: ignore[union-attr]
-            if self._largest_at_most < self.round.limit or self._outermost_largest.hi < self.round.limit:
+            if self._largest_at_most < self.round.limit or self._outermost_largest.hi < self.round.limit:  # type: ignore[union-attr]
                 return None
             if (rate := self.step_limits.eta_global) > 0:
                 return f"{steps} is stable for a server rate below {rate:.6g} only"
