@@ -1,4 +1,4 @@
-"""Tests whether an implementation of a federated method is the published method.
+"""Tests whether an implementation of a federated method is the method's algorithm.
 
 The conformance kit is a set of cases: small federated problems, each with a method, its options and a reference
 trajectory. An adapter is a Python file that runs a case with some implementation; its result is called the answer. The

@@ -18,7 +18,7 @@ def mean_discrepancy(
     Args:
         own: the kernel matrix K of the first sample, shape (a, a).
         other: the kernel matrix K of the second sample, shape (b, b).
-        cross: K between the samples, shape (a, b).
+        cross: the kernel matrix K between the two samples, shape (a, b).
         power: the power to which the kernel is raised entry by entry, at least 1; default 1.
         unbiased: True for the U-statistic, which leaves out the diagonals of `own` and `other` and may be negative;
             False for the V-statistic, which keeps them.

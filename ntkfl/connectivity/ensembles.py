@@ -82,7 +82,7 @@ def averaging_gap(
     Args:
         networks: networks of one shape, each with `outputs(x)`.
         x: inputs, as the networks take them.
-        weights: p_k, one a network, with sum 1; default equal.
+        weights: p_k, one for each network, with sum 1; default equal.
 
     Raises:
         ValueError: as `ensemble_outputs`; or the weights do not sum to 1.
@@ -96,7 +96,7 @@ def locality(networks: Sequence[Averageable], weights: Sequence[float] | None = 
 
     Args:
         networks: one or more of one shape.
-        weights: p_k, one a network, with sum 1; default equal.
+        weights: p_k, one for each network, with sum 1; default equal.
 
     Raises:
         ValueError: as `averaging_gap`.

@@ -149,8 +149,9 @@ def fedgucci(run: LinearRounds, beta: float, anchors: int = 1, arithmetic: Arith
     """The global weights of every round of FedGuCci, (T+1, p).
 
     Clients descend along L_c + beta times the mean of the connectivity losses to the last `anchors` global models
-    (fewer in the first rounds). The newest of them is the model from which the clients start. Source: FedGuCci, Eqs
-    (7), (11), (12), Algorithm 1; fedgucci/X4.
+    (fewer in the first rounds). The newest of them is the model from which the clients start.
+
+    Source: FedGuCci, Eqs (7), (11), (12), Algorithm 1; fedgucci/X4.
 
     Args:
         run: the data, the start, the steps and the participants.

@@ -31,7 +31,7 @@ def region_size(
     points: int = 20_000,
     level: float = 0.95,
 ) -> Estimate:
-    """d_eps = |{w in the cube: L(w) < eps}|^(1/S) a number, from uniform points.
+    """d_eps = |{w in the cube: L(w) < eps}|^(1/S), a number, from uniform points.
 
     This is for few parameters, about S <= 8.
 
@@ -165,9 +165,9 @@ def _moved(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The particles after Metropolis moves, which leave the uniform law on {L < level} invariant.
 
-    Moves have random scales, and in each coordinate the particles' spread or `least`. Copies of one particle stay close
-    for a number of moves that grows like the number of parameters. With fewer moves the few particles of smallest loss
-    represent too much of the volume.
+    A move is Gaussian with a random scale. Its size in each coordinate is proportional to the particles' spread, or to
+    `least` if that is larger. Copies of one particle stay close for a number of moves that grows like the number of
+    parameters. With fewer moves the few particles of smallest loss represent too much of the volume.
     """
     count, size = at.shape
     spread = np.maximum(at.std(axis=0), least)

@@ -122,7 +122,7 @@ def combination(networks: Sequence[AnyNetwork], weights: Sequence[float] | None 
 
     Args:
         networks: one or more of one shape.
-        weights: p_k, one a network, with sum 1; default equal.
+        weights: p_k, one for each network, with sum 1; default equal.
 
     Raises:
         ValueError: as `shares`.
@@ -142,7 +142,7 @@ def shares(networks: Sequence[Averageable], weights: Sequence[float] | None) -> 
 
     Args:
         networks: one or more of one shape.
-        weights: p_k, one a network, with sum 1; default equal.
+        weights: p_k, one for each network, with sum 1; default equal.
 
     Raises:
         ValueError: there is no network; networks have different shapes; the number of weights is not that of the

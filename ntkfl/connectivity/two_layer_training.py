@@ -21,8 +21,11 @@ def draw_two_layer(units: int, features: int, outputs: int, rng: np.random.Gener
         outputs: number of outputs, C.
         rng: numpy's random generator; the readout is drawn before the hidden weights.
 
-    Returns: a network with N(0, 2/l) hidden weights and an N(0, 1/h) readout of shape (C, h). Raises: ValueError: one
-    of the numbers is below 1. Source: for the hidden weights, He et al., arXiv:1502.01852.
+    Returns: a network with N(0, 2/l) hidden weights and an N(0, 1/h) readout of shape (C, h).
+
+    Raises:
+        ValueError: one of the numbers is below 1.
+    Source: for the hidden weights, He et al., arXiv:1502.01852.
     """
     for name, number in (("units", units), ("features", features), ("outputs", outputs)):
         require_size(name, number)
@@ -54,8 +57,12 @@ def train_two_layer(
         anchor: a network of the same shape; default none.
         weight: beta, the factor of the connectivity loss; default 0.
 
-    Returns: the network after the steps. Raises: ValueError: inputs, labels or the anchor do not fit, or there is a
-    weight without an anchor. FloatingPointError: the rate is too large. Source: FedGuCci, Eq (8); fedgucci/F12.
+    Returns: the network after the steps.
+
+    Raises:
+        ValueError: inputs, labels or the anchor do not fit, or there is a weight without an anchor.
+            FloatingPointError: the rate is too large.
+    Source: FedGuCci, Eq (8); fedgucci/F12.
     """
     x = checked_inputs(network, x)
     y = checked_labels(CROSS_ENTROPY, y, len(x), network.n_outputs)

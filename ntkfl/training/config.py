@@ -32,7 +32,8 @@ FL_NTK = {
     "model": "ntk:4096",
 }
 DEFAULTS_OF: dict[str, dict[str, Any]] = {"fl-ntk": FL_NTK}
-MODEL_OF = dict.fromkeys(("fashion-mnist", "mnist-5k", "cifar-10", "cifar-100"), "simple-cnn")  # of other data: mlp
+# the model of other data is mlp
+MODEL_OF = dict.fromkeys(("fashion-mnist", "mnist-5k", "cifar-10", "cifar-100"), "simple-cnn")
 MODEL_OF |= dict.fromkeys(TASKS, "minilm-lora")
 IMA_START = 0.75  # share of the rounds before averaging starts, as in IMA
 EPOCHS = 3  # local epochs, as in FedGuCci

@@ -52,7 +52,7 @@ def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
     """Refuse a network if PyTorch has no forward derivative of one of its operations.
 
     Raises:
-        ValueError: an operation without a forward derivative.
+        ValueError: there is such an operation.
     """
     try:
         network.outputs(network.initial(0), x[:1])

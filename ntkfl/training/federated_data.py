@@ -22,7 +22,7 @@ class FederatedData:
         owner: client of each sample, (n,) integers in 0..clients-1. A client without samples takes no step.
         x_test: test inputs, shaped as `x`; None: no test set.
         y_test: labels of the test inputs, as `y`; None: no test set.
-        classes: C; None for real labels.
+        classes: the number of classes C; None for real labels.
         name: the name of the data in reports.
 
     Raises:
@@ -108,8 +108,8 @@ class FederatedData:
         """The same data on a device, inputs and real labels in this dtype.
 
         Args:
-            device: torch's, such as "cpu" or "cuda:0".
-            dtype: torch's type of inputs and real labels.
+            device: a device of torch, such as "cpu" or "cuda:0".
+            dtype: the torch dtype of inputs and real labels.
         """
 
         def moved(tensor: Tensor | None) -> Any:
@@ -120,7 +120,7 @@ class FederatedData:
         return replace(self, **{name: moved(getattr(self, name)) for name in ("x", "y", "x_test", "y_test")})
 
     def members(self) -> list[np.ndarray]:
-        """The samples of each client, (n_c,), ascending."""
+        """For each client the indices of its samples, (n_c,), ascending."""
         order = np.argsort(self.owner, kind="stable")
         return np.split(order, np.cumsum(np.bincount(self.owner, minlength=self.clients))[:-1])
 

@@ -96,7 +96,7 @@ def header(loss: str) -> list[str]:
 
 
 def read_rows(path: Path, loss: str, last: int) -> list[Row]:
-    """The rows of rounds 0..last. Later rows are left out, also if the last line is incomplete.
+    """The rows of rounds 0..last. Lines after these rows are not read, so that the last line may be incomplete.
 
     Args:
         path: the CSV file.

@@ -22,8 +22,9 @@ class CrossEntropy:
 class CalibratedCrossEntropy:
     """Cross-entropy of the logits f_c(x) - tau n_c^(-1/4), where the client has n_c samples of class c.
 
-    Classes with n_c = 0 are left out. Source: FedLC (Zhang et al. 2022, arXiv:2209.00189), with the full softmax, as in
-    the released code.
+    Classes with n_c = 0 are left out.
+
+    Source: FedLC (Zhang et al. 2022, arXiv:2209.00189), with the full softmax, as in the released code.
     """
 
     tau: float

@@ -49,7 +49,7 @@ class ReleasedCycle(Cyclic):
     """The cycle of IMA's released code: the rate falls in the first half of a period and rises in the second.
 
     In round r of a period of p the rate is high - 2 r/p (high - low) in the first half and low + 2 r/p (high - low) in
-    the second, So in the second half the rate rises from about `high` to nearly 2 `high` - `low`. The paper's text has
+    the second. So in the second half the rate rises from about `high` to nearly 2 `high` - `low`. The paper's text has
     `Cyclic`.
     """
 

@@ -1,6 +1,6 @@
 """Finds two linear layers among the arrays of a file by names, shapes and order.
 
-If they are not certain, it refuses.
+If it is not certain which array is which, the file is refused.
 """
 
 import re

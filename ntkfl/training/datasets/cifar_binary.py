@@ -31,7 +31,7 @@ def cifar(
     each label byte; byte number `chosen`, from 0, is used as the label.
 
     Raises:
-        FileNotFoundError: no path, or a file is missing.
+        FileNotFoundError: no path is given, or a file is missing.
         ValueError: the size of a file is no multiple of the size of a record, or a label is out of range.
 
     Source of the scaling: FedGuCci's code, with mean .5 and standard deviation .5.

@@ -71,7 +71,7 @@ def read_vocabulary(file: Path) -> WordPiece:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: not UTF-8, or without [PAD] as 0 and [UNK], [CLS], [SEP].
+        ValueError: the file is not UTF-8, its token 0 is not [PAD], or it lacks [UNK], [CLS] or [SEP].
     """
     if not file.is_file():
         raise FileNotFoundError(f"{file}: there is no such file; it is the vocabulary of the encoder, a token a line")
@@ -131,8 +131,9 @@ def glue(path: Path | None, size: int | None, name: str) -> Samples:
     `size` is the largest number of tokens of a sample, 128 by default.
 
     Raises:
-        FileNotFoundError: no path, a file or the vocabulary is missing.
-        ValueError: a line with too few columns, or a label that is not of the task; the message has file and line.
+        FileNotFoundError: no path is given, or a file or the vocabulary is missing.
+        ValueError: a line has a wrong number of columns, or a label is not one of the task; the message has file and
+            line.
     """
     from ntkfl.training.models.encoder import packaged_folder  # imported here, since only text needs it
 

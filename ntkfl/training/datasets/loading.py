@@ -138,7 +138,7 @@ def catalogue() -> dict[str, Reader]:
 
 
 def read(spec: str, path: Path | None, target: str | None = None) -> tuple[Samples, int | None, bool]:
-    """The samples of "NAME:SIZE+domains" or of a file, the size if one is given, and whether "+domains" is.
+    """The samples of "NAME:SIZE+domains" or of a file; the size, or None; and whether the name ends in "+domains".
 
     `target` is as in `table`.
 

@@ -19,7 +19,7 @@ def tiny_imagenet(path: Path | None, size: int | None) -> Samples:
     Classes are numbered in the alphabetical order of their ids (n01443537, ...). Pixels are scaled to [-1, 1].
 
     Raises:
-        FileNotFoundError: no path, or a part of the folder is missing.
+        FileNotFoundError: no path is given, or a part of the folder is missing.
         ValueError: no images, an annotation that names no image or class, a damaged image, an image of another size.
     """
     parts = ("train", "val/images", "val/val_annotations.txt")

@@ -243,7 +243,7 @@ def _check(run: EngineRound, columns: np.ndarray) -> None:
         for _ in run.places:  # a vector of small size may show only in a later round that the round is not linear in it
             moved = run(np.concatenate([moved, labels]), features)
             state, size = columns @ state, np.abs(columns) @ size
-            off = np.abs(moved - weights(state)).reshape(-1, n).max(axis=1)  # of each vector
+            off = np.abs(moved - weights(state)).reshape(-1, n).max(axis=1)  # error of each vector
             sizes = size.reshape(-1, n).max(axis=1) * np.abs(features).max()
             allowed = np.maximum(sizes, LEAST * sizes.max())
             if (off > LINEAR * allowed).any():

@@ -177,7 +177,7 @@ class Federation:
         """The state before the first round.
 
         Args:
-            params: by name; default: the model's own at the seed.
+            params: the parameters by name; default: those of the model for `seed`.
         """
         params = self.model.initial(self.seed) if params is None else params
         seen = torch.zeros(self.data.clients, dtype=torch.bool)
@@ -188,7 +188,7 @@ class Federation:
         """The states after 0, 1, 2, ... rounds, without end.
 
         Args:
-            params: by name; default: the model's own at the seed.
+            params: the parameters by name; default: those of the model for `seed`.
 
         Raises:
             FloatingPointError: as `round`.
@@ -200,10 +200,10 @@ class Federation:
             state = self.round(state).state
 
     def round(self, state: State, keep_ends: bool = False) -> RoundResult:
-        """One round.
+        """Run one round.
 
         Args:
-            state: before the round.
+            state: the state before the round.
             keep_ends: whether the clients' own models are in the result, default no.
 
         Raises:

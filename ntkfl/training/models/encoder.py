@@ -1,4 +1,7 @@
-"""BERT encoders (Devlin et al. 2019), read from published files. Pickles are never read."""
+"""BERT encoders (Devlin et al. 2019), read from published files. Pickles are never read.
+
+The files are config.json, model.safetensors and, for the vocabulary, vocab.txt.
+"""
 
 import json
 from collections.abc import Mapping

@@ -64,6 +64,8 @@ class WideNetwork:
     def named(cls, spec: str) -> tuple[WideNetwork, int | None]:
         """The network of "KIND:DEPTH:ACTIVATION", and its width if ":WIDTH" follows, else None.
 
+        The parts ":bias=B" and ":standard" may follow too.
+
         Raises:
             ValueError: a part is not understood; and as the class.
         """
