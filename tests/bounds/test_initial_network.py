@@ -127,7 +127,7 @@ def test_draws_give_their_networks_and_radii_apart_from_the_weights():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_found_perturbation_is_one_that_can_be_carried_out(seed):
-    """The lower end of the reachable deviation is attained: all neurons move along one direction."""
+    """The lower end of the reachable deviation is attained by a move of all neurons along one direction."""
     case = network(seed, n=3, d=2, width=200, radius=0.2)
     x, start = case.problem.x, case.weights.hidden
     at_start = gram(x, start, start)

@@ -127,7 +127,10 @@ def test_mean_slopes_are_patterns_where_nothing_flips_and_lie_between():
 
 @pytest.mark.parametrize("eta_global", [1.2, 100.0, 1e6])
 def test_errors_cover_the_same_round_in_extended_precision(eta_global):
-    """The stated error covers the rounding of floats: u(t+1) is recomputed in more digits from the same u(t)."""
+    """The stated error covers the rounding of floats.
+
+    For the comparison, u(t+1) is recomputed in more digits from the same u(t).
+    """
     case = run(eta_local=0.5 / eta_global, eta_global=eta_global)
     inside, problem, setup = Snapshot(case), case.problem, case.setup
     x, y, a = (np.asarray(v, np.longdouble) for v in (problem.x, problem.y, case.weights.signs))

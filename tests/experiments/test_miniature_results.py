@@ -429,7 +429,10 @@ def test_every_fedgucci_of_every_miniature_has_its_control(scale):
 
 
 def test_with_other_rounds_a_control_is_that_of_its_setting():
-    """With its own number of rounds a miniature is unchanged; FedDyn's control depends on the number of rounds."""
+    """With another number of rounds, a control is computed anew from its setting.
+
+    FedDyn's control depends on the number of rounds. With its own number of rounds a miniature is unchanged.
+    """
     for miniature in catalogue().values():
         own = {setting.keys.get("rounds") for setting in miniature.settings}
         if own != {None} and len(own) == 1:

@@ -142,7 +142,7 @@ def interrupts_at(stop):
 
 @dataclass(frozen=True)
 class Everyday(Numbers):
-    """Numbers; a verdict needs as many of them as `Family` asks for at that number of seeds."""
+    """A family of numbers; `required` is how many of them a verdict needs by default, given the number of seeds."""
 
     trials: int = 60
     required: int = field(init=False)

@@ -65,7 +65,10 @@ class Weights:
         return sum(ends) / len(ends) - whole / alpha, own, whole
 
     def outputs(self, method, options, cohorts):
-        """Returns f after each sequence of as many rounds, (sequences, n); all sequences are equally likely."""
+        """Returns f after each sequence of rounds, (sequences, n); all sequences are equally likely.
+
+        `cohorts` has the possible choices of each round.
+        """
         clients = self.problem.n_clients
         states = [(self.zero, [self.zero] * clients, self.zero)]
         for choices in cohorts:

@@ -237,4 +237,4 @@ def test_settings_that_differ_at_the_server_share_one_decomposition(monkeypatch)
     other = of_method(base.at(Setup(eta_local=setup.eta_local, local_steps=2)), *tried[0])
     assert not np.allclose(
         other.response_eigenvalues, together[0].response_eigenvalues, rtol=1e-6
-    )  # Another response of the clients has eigenvalues of its own.
+    )  # With another number of local steps the clients respond differently, and the eigenvalues differ.

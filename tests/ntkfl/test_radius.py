@@ -79,7 +79,8 @@ def test_one_matrix_of_many_spoils_no_other():
 def test_the_rate_of_random_rounds_has_an_error_and_decides_at_the_limit(method):
     """The rate of random rounds has an error, and it decides whether rounds fall or grow.
 
-    Just below the largest server step rounds are known to fall, just above to grow; at it, neither is said.
+    Just below the largest server step, rounds are known to fall, and just above it they are known to grow. At the
+    largest step neither is stated.
     """
     problem, options = ntkfl.data.sphere(n=12, d=6, clients=4), {"momentum": 0.5} if method == "fedavgm" else {}
     regime = random_rounds(problem, Setup(eta_local=0.3), None, method, options, participation=0.5)

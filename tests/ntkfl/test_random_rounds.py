@@ -183,9 +183,10 @@ def test_a_pass_over_six_samples_has_the_moments_of_its_720_orders(batch, pull):
 
 
 def test_over_one_pass_shuffled_batches_are_quieter_by_the_square_of_the_step():
-    """In one pass shuffled batches have less noise than independent ones, by the square of the step.
+    """The noise of one shuffled pass is smaller than that of independent batches by the order of the squared step.
 
-    To first order in the step, passes in batches of one size weigh all samples equally; other batches do not.
+    To first order in the step, passes in batches of one size weigh all samples equally. Passes in batches of several
+    sizes do not.
     """
     problem, noise = ragged((4, 4), d=9, seed=2), []
     for eta in (1e-3, 5e-4):
@@ -197,7 +198,7 @@ def test_over_one_pass_shuffled_batches_are_quieter_by_the_square_of_the_step():
     assert noise[1] / noise[3] == pytest.approx(4, rel=1e-2)
     uneven = [random_rounds(problem, Setup(eta_local=eta), batch_size=3, shuffled=True) for eta in (1e-3, 5e-4)]
     first, second = (np.trace(regime.covariance(1)) for regime in uneven)
-    # The last batch is one sample, which takes three times the step.
+    # The last batch is one sample, which counts three times as much as a sample of a whole batch.
     assert first / second == pytest.approx(4, rel=1e-2)
 
 

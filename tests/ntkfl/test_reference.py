@@ -165,7 +165,7 @@ def test_local_flips_are_counted_from_the_weights(linearised):
 @pytest.mark.parametrize("arithmetic", [BALL, EXTENDED, DOUBLE])
 def test_a_sample_that_activates_no_neuron_has_output_zero(arithmetic):
     problem = Problem(np.array([[1.0, 0.0], [0.0, 1.0]]), np.ones(2))
-    # No neuron is active on both samples in the first case, and on one of them in the others.
+    # In the first case neither sample activates a neuron. In the others one of the two samples activates none.
     for asleep in ([-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]):
         weights = Weights(np.array([asleep, asleep]), np.array([1.0, -1.0]))
         run = plain_run(problem, Setup(width=2, eta_local=0.1, rounds=2), weights, arithmetic)

@@ -79,7 +79,8 @@ def test_a_damaged_artifact_does_not_show_its_claim(unpacked, path, claim):
 
 
 def test_names_and_home_folders_are_found():
-    home = "/".join(("", "home", "jane"))  # Written as one string, the name would be found in this file.
+    # The path is joined from parts, because the artifact's check would find it in this file if it were one string.
+    home = "/".join(("", "home", "jane"))
     files = {"a.py": b"by Jane Roe", "b.py": f"see {home}/data".encode(), "c.py": b"/home/you/data, jane", "d.py": b""}
     assert list(BUILD["naming"](files, ["jane roe"])) == [("a.py", "jane roe"), ("b.py", home)]
 

@@ -194,7 +194,7 @@ def test_what_depends_on_the_rows_alone_is_one_case_of_a_file(name, outcome, tmp
     for side, other in zip(sides[0][0], sides[1][0], strict=True):
         np.testing.assert_allclose(
             side.value, other.value, rtol=1e-6 if name.endswith("-conditioning") else 0
-        )  # A search finds this side, so it is not the same to the bit.
+        )  # A numerical search finds this left side, so it is not the same to the bit.
     rights = [statement.forms[form].evaluate(constants) for _, constants in sides]
     assert all(np.array_equal(side.value, other.value) for side, other in zip(*rights, strict=True))
     (verdict,) = verify(statement, options, form)

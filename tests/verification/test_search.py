@@ -216,7 +216,7 @@ def test_it_finds_what_is_false_in_two_percent_of_the_familys_own_cases_as_verif
         attack(planted, Form.STATED, examples=100, seconds=PATIENT, shrinking=0.1, seed=7).counterexample.by
         for _ in range(2)
     }
-    # Another seed finds another case, and finds the same one each time.
+    # A search from another seed finds another case, and it finds the same case each time.
     assert len(seen) == 1 and seen != {done.counterexample.by}
 
 

@@ -277,7 +277,7 @@ def test_two_outputs_may_change_places_within_twice_the_radius():
 
 
 def not_deceived(seed):
-    """Says whether a hostile network certified; if it did, ball arithmetic must confirm every number."""
+    """Says whether a hostile network is certified; if it is, ball arithmetic must confirm every number."""
     problem, weights = hostile(seed)
     try:
         certificate = certify_any_order(problem, weights)

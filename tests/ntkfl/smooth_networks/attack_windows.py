@@ -75,7 +75,7 @@ def sharpness(layers: tuple[Layer, ...], x: np.ndarray, certificate: NetworkCert
 
 
 def attacked(seed: int) -> dict[str, Any]:
-    """Returns the row of one network: its depth, whether it certified, and how near windows came to its claims."""
+    """Returns the row of one network: its depth, whether it is certified, and how near windows came to its claims."""
     layers, problem, certificate = small(seed)
     row = {"seed": seed, "layers": len(layers), "certified": certificate.certified}
     if not certificate.certified:

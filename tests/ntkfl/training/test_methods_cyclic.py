@@ -26,7 +26,7 @@ def test_a_round_is_a_turn_of_each_client_on_the_model_that_it_finds():
     result = run.round(run.start(), keep_ends=True)
     model = run.start().model
     for place, client in enumerate(result.cohort):
-        # FedAvg gives the clients' last models when they start from this model.
+        # FedAvg from this model gives the client's last model.
         alone = replace(run, method=build("fedavg", run.method.objective))
         ends = alone.round(alone.start(model), keep_ends=True).ends
         assert (ends["w"][client] - result.ends["w"][place]).abs().max() < 1e-12
