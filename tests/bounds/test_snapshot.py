@@ -292,7 +292,8 @@ def test_with_one_local_step_nothing_remains_at_the_limit(case, rounds):
 
 
 def test_with_more_local_steps_something_remains_for_a_while():
-    """The printed bound on B_3 fails at intermediate T only.
+    """The printed bound on B_3, the third part of the weights' movement, fails at intermediate numbers of rounds T
+    only.
 
     For large T, B_3 vanishes, because the labels y no longer influence the result of either map.
     """

@@ -31,11 +31,11 @@ fitted = partial(nearly_fitted, n=4)
 
 
 def promises(problem, setup, weights, certificate, rounds):
-    """Runs the case in extended precision.
+    """Runs the case in extended precision, and compares it with the certificate's promises.
 
-    Returns the worst ratio |S^-1 r(t)| / (q^t z0) of residual to promise, and the ratio of the largest movement to
-    `need`. Each promise includes the rounding of the comparison, so that a residual of 0 and a rate of 0 can be
-    compared.
+    Returns the largest ratio of the residual to its promise after t rounds, which is |S^-1 r(t)| / (q^t z0). Here S is
+    the certificate's `root`, q its `rate` and z0 its `norm`. Also returns the ratio of the largest movement to `need`.
+    Each promise includes the rounding of the comparison, so that a residual of 0 and a rate of 0 can be compared.
     """
     run = plain_run(problem, replace(setup, rounds=rounds), weights, EXTENDED)
     residual = (problem.y - run.outputs.value).T

@@ -176,7 +176,8 @@ def test_a_dense_grid_is_hardly_better_where_nothing_swings(seed):
 def test_at_one_local_step_averaging_is_no_slower_than_a_scan_of_its_product(seed):
     """With one local step averaging needs no more rounds than a scan over the steps finds.
 
-    Only the product of the two step sizes counts then. The test scans it with the eigenvalues of W^(1/2) H W^(1/2).
+    Only the product of the two step sizes counts then. The test scans it with the eigenvalues of W^(1/2) H W^(1/2),
+    where W has the server's weights.
     """
     problem = wine(n=50, seed=seed)
     h = infinite(problem.x)

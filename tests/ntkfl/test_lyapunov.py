@@ -183,7 +183,8 @@ def test_clients_steps_beyond_their_limit_have_no_norm():
 def test_where_c_is_one_number_the_norm_lasts_to_the_limit(method, options):
     """If C is one number, the norm can be used up to the limit.
 
-    The cases are momentum at 97 % of its largest server rate, and FedDyn with any alpha.
+    C is the quotient B / A of the functions in `ntkfl.limit.lyapunov`. The cases are momentum at 97 % of its largest
+    server rate, and FedDyn with any alpha.
     """
     problem = ragged([6, 3, 9, 4], d=6)
     eta = kernel_regime(problem, Setup()).step_limits.eta_local / 2

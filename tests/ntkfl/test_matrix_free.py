@@ -829,7 +829,8 @@ def test_a_file_of_a_kernel_that_differs_between_near_samples_alone_is_refused(d
 def test_an_eigenvalue_is_in_its_interval_where_rounding_moves_the_clients_response_most(share):
     """An eigenvalue is in its interval even if rounding changes the clients' response most.
 
-    Near 2 / q two local steps almost cancel. An error of q then counts more in u(q) than in H.
+    Let q be the eigenvalue of a client's block of H, and u(q) the client's response. At a step near 2 / q two local
+    steps almost cancel. An error of q then counts more in u(q) than in H.
     """
     for x in 1 + np.arange(40) / 97:
         problem, q = Problem(np.full((2, 1), x), np.ones(2), np.arange(2)), x * x / 2

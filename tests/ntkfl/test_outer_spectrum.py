@@ -1,6 +1,6 @@
 """Tests of the outermost eigenvalue, or complex pair, of a round: what is proved to be outermost is outermost.
 
-If it was not found, nothing is proved.
+If it was not found, nothing is proved. The notation is that of `ntkfl.limit.outer_spectrum`.
 """
 
 from unittest.mock import Mock
@@ -161,7 +161,8 @@ def test_the_pace_is_known_where_the_rate_is_nearly_one():
 def test_the_radius_holds_what_rounding_may_hide():
     """The radius includes what rounding may hide.
 
-    If p and b differ by a rounding error only, the error's root is 1e-8, and no computed difference shows it.
+    If p and b, which are `zero` and `pole`, differ by a rounding error only, the error's root is 1e-8, and no computed
+    difference shows it.
     """
     pole = np.array([0.3, 0.7])
     for hidden in (0, 1e-15, -1e-15):
@@ -176,7 +177,7 @@ def test_signs_that_the_argument_does_not_cover_are_not_taken():
         assert not OuterSpectrum(bad, good, good).known and not OuterSpectrum(good, bad, good).known
         assert not OuterSpectrum(good, good, bad).known
     assert not OuterSpectrum(good, good, 2 * good).known
-    even = regime(ragged((4, 3)), "scaffold", {}, 2.0, 4)  # f_K is 0 at the largest eigenvalue.
+    even = regime(ragged((4, 3)), "scaffold", {}, 2.0, 4)  # The client's response f_K is 0 at the largest eigenvalue.
     assert not even.round.outer.known and even.rate == pytest.approx(np.abs(even.spectrum[-1]), rel=1e-12)
 
 

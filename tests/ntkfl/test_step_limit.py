@@ -1,6 +1,7 @@
 """Tests of the kernel regime at and next to the limit of the client step, against rounds that are written out.
 
-At the limit an even K makes P vanish.
+P is the block diagonal matrix of the clients' responses to K local steps, and q an eigenvalue of a client's block of
+the Gram matrix. At the limit an even K makes P vanish.
 """
 
 from dataclasses import replace

@@ -51,7 +51,9 @@ def test_windows_keep_to_the_certificate(net, mode):
     before = (theta - nearest_fit(layers, theta, x, y)).norm()
     assert before <= certificate.distance
     for _ in range(4):
-        if mode == "random":  # Two clients with half of the samples each are averaged, so p = 1/2.
+        # In this mode the models of two clients with half of the samples each are averaged, so p, the weight of a step,
+        # is 1/2.
+        if mode == "random":
             halves = [
                 batches(
                     rng, layers, theta, x[k::2], y.reshape(len(x), -1)[k::2].reshape(-1), certificate.step_limit, mode

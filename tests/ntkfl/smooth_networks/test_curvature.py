@@ -300,9 +300,9 @@ def weighted(layers, theta):
 def test_bounds_of_convolutions_are_nearly_reached(pools, radius):
     """Bounds of convolutions are nearly attained.
 
-    The curvature of linear layers of ones on an image of ones exceeds a third of the bound. So a bound that does not
-    count that a pixel is in a^2 squares would be wrong, and so would a bound divided by P^(1/2). With an untrained
-    readout the curvature exceeds 3/4 of the bound in the whole ball.
+    The curvature of linear layers of ones on an image of ones exceeds a third of the bound. Each pixel is in up to a^2
+    squares of side a, and a bound that does not count this would be wrong. A bound divided by the root of the number of
+    pixels would be wrong too. With an untrained readout the curvature exceeds 3/4 of the bound in the whole ball.
     """
     made = convolutional(0, Image(6, 6, 3), [1, 1, 1], ["identity", "identity"], pools, biases=False)
     x = np.ones((1, 36))

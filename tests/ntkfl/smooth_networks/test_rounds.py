@@ -1,5 +1,7 @@
 """Tests of `certify_rounds`: rounds stay within its claims, its inequalities are those of the proof, bad input is
 refused.
+
+The notation is that of docs/proofs/smooth_networks.md.
 """
 
 import re
