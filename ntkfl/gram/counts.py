@@ -120,7 +120,9 @@ def _row_norms(x: np.ndarray) -> np.ndarray:
 
 
 def _distances(x: np.ndarray, norms: np.ndarray, hidden: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Blocks of neurons: their numbers, their distances (b, n), and the error of each neuron's distances (b, 1)."""
+    """For each block of b neurons: the numbers of the neurons, their distances (b, n), and the error of each neuron's
+    distances (b, 1).
+    """
     n, d = x.shape
     size = max(1, _ENTRIES // max(n, d))
     for start in range(0, len(hidden), size):

@@ -38,8 +38,8 @@ def deep(
     f(x) = w . phi(h_{L-1}) / m^(1/2), h_1 = W_1 x + bias b_1, h_{l+1} = (c/m)^(1/2) W_{l+1} phi(h_l) + bias b_{l+1},
     with standard Gaussian weights w, W and b, and c = 2 for ReLU, 1 for erf and GELU (x times the Gaussian
     distribution function). So the kernel of depth 2 with ReLU is `infinite` plus the contribution of the readout.
-    Exactly symmetric when z is None. Without biases the kernel of ReLU is homogeneous in each row: it scales with the
-    norm of the row.
+    The kernel is exactly symmetric when z is None. Without biases the kernel of ReLU is homogeneous in each row, that
+    is, it scales with the norm of the row.
 
     The error of an entry is a few roundings of |x_i||z_j| (plus bias^2), also at angles near 0 and pi. With GELU, from
     depth 3 on, between rows of a large norm or with a large bias, this error is larger by a factor of up to about that
@@ -190,7 +190,7 @@ def _of_rows(network: _Network, x: np.ndarray) -> list[Rows]:
     for _ in range(network.depth - 2):
         after = network.activation.rows(biased(rows[-1], network.bias) if network.bias else rows[-1])
         if network.homogeneous:
-            rows.append(rows[0])  # c = 2 makes up for the halved variance exactly
+            rows.append(rows[0])  # c = 2 exactly compensates that ReLU halves the mean square
         else:
             rows.append(Rows(after.norm * math.sqrt(network.activation.gain), after.error + 2 * U))
     return rows
@@ -247,7 +247,7 @@ def convolutional(
     followed by the activation. Then come the average over all pixels and a linear readout. The scaling is that of
     `deep`. The first layer sums over the channels, with weights of variance 1/9. Weights of later layers have variance
     c / (9 channels), with c = 2 for ReLU and 1 for erf and GELU. The readout is divided by the root of its fan-in.
-    Exactly symmetric when z is None.
+    The result is exactly symmetric when z is None.
 
     The error of an entry is some roundings of |x_i||z_j| for each layer, if the norms of patches differ by a factor of
     at most 1e12. With GELU, from depth 3 on, at pixels of a large norm, this error is larger by a factor of up to about
@@ -428,7 +428,7 @@ def _shares(norms: np.ndarray) -> list[np.ndarray]:
 def _norms(images: np.ndarray, depth: int, phi: Activation) -> list[Rows]:
     """Standard deviations of the pre-activations of every pixel, (n, h, w), for one layer after the other."""
     squares, gain, rows = np.einsum("nchw,nchw->nhw", images, images), 1.0, []
-    error = images.shape[1] * U  # relative error of the squares
+    error = images.shape[1] * U  # relative error of the sums of squares
     for _ in range(depth - 1):
         norms = np.sqrt(gain * _sums(np.pad(squares, ((0, 0), (1, 1), (1, 1)))))
         rows.append(Rows(norms, (error + _SUMMED) / 2 + 2 * U))

@@ -29,7 +29,7 @@ class Degeneracy(NamedTuple):
 
 
 class ParallelRows(ValueError):
-    """Rows of x are parallel, or equal; `groups` has the rows of each set of such rows."""
+    """Raised if rows of x are parallel or equal; `groups` has the indices of the rows of each set of such rows."""
 
     def __init__(self, groups: Groups, message: str) -> None:
         super().__init__(message)
@@ -47,8 +47,8 @@ def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
         x: samples, shape (n, d).
 
     Raises:
-        ValueError: an entry that is not finite, or a zero row. Source: FL-NTK, assumption lambda > 0; the antipodal
-    case is the statement fl-ntk/X.7.
+        ValueError: an entry that is not finite, or a zero row.
+    Source: FL-NTK, assumption lambda > 0; the antipodal case is the statement fl-ntk/X.7.
 
     Example:
         >>> from ntkfl.gram import degenerate_pairs
@@ -82,8 +82,9 @@ def equal_rows(x: Float[np.ndarray, "n d"]) -> Groups:
 
 
 def require_distinct(x: Float[np.ndarray, "n d"]) -> None:
-    """Raise if two rows are the same, which makes the smallest eigenvalue of any kernel zero; the message names all
-    such rows.
+    """Raise if two rows are the same, which makes the smallest eigenvalue of any kernel zero.
+
+    The message names all such rows.
 
     Args:
         x: samples, shape (n, d).
@@ -96,8 +97,9 @@ def require_distinct(x: Float[np.ndarray, "n d"]) -> None:
 
 
 def require_unparallel(x: Float[np.ndarray, "n d"], kernel: str = "the kernel") -> None:
-    """Raise if two rows are parallel: kernels that are homogeneous in each row, as those of ReLU networks without
-    biases, are then singular.
+    """Raise if two rows are parallel.
+
+    Kernels that are homogeneous in each row, as those of ReLU networks without biases, are then singular.
 
     Args:
         x: rows.

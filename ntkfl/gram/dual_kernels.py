@@ -1,9 +1,9 @@
 """Dual kernels of ReLU, erf and GELU: how a layer of an infinitely wide network maps the covariances of Gaussian
 pre-activations.
 
-The pre-activations u and v have the variances a and b and the covariance c. The angle between them is kept as (h, g) =
-(sin^2, cos^2) of its half, since near 0 or pi its cosine would lose digits. Every number comes with a bound of its
-error.
+The pre-activations u and v have the variances a and b and the covariance c. The angle between u and v is kept as (h, g)
+= (sin^2, cos^2) of half the angle, since near 0 or pi the cosine of the angle would lose digits. Every number comes
+with a bound of its error.
 """
 
 from abc import ABC, abstractmethod
@@ -63,11 +63,11 @@ class Activation(Protocol):
     homogeneous: bool
 
     def start(self, angle: np.ndarray, error: float) -> Pairs:
-        """The pairs at these angles (`signed_angles`), each off by at most `error`."""
+        """The `Pairs` for these angles (`signed_angles`), each of which is off by at most `error`."""
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
-        """The new error of pairs of which only a share `share` of the error remains, and whose angles get an additional
-        error `angle`.
+        """The error of pairs after a step that multiplies their error by `share` and adds an error `angle` to their
+        angles.
         """
 
     def rows(self, rows: Rows) -> Rows:
@@ -310,7 +310,7 @@ class Gelu(Smooth):
     factor, growth = 1.0, 1.43
 
     def units(self, rows: Rows) -> np.ndarray:
-        """The rows' root variances, a^(1/2)."""
+        """The standard deviations of the rows, a^(1/2)."""
         return rows.norm
 
     def roots(self, rows: Rows) -> np.ndarray:

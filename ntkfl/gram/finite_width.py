@@ -80,8 +80,8 @@ def empirical(
     """The empirical neural tangent kernel J(x) J(z)^T of a finite network in float64; J has the derivatives of all
     outputs by all parameters.
 
-    Output c of sample i has row i C + c, where C is the number of outputs. Exactly symmetric when z is None. Parameters
-    and inputs of float32 are converted to float64; integer inputs, such as tokens, are not.
+    Output c of sample i has row i C + c, where C is the number of outputs. The kernel is exactly symmetric when z is
+    None. Parameters and inputs of float32 are converted to float64; integer inputs, such as tokens, are not.
 
     A weight matrix that is applied to a sample once has a gradient a b^T for this sample. Where a check finds this form
     for all samples, up to 2^-47 of the gradient's norm, a and b are held in place of the gradient, and the product of

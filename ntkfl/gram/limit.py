@@ -159,8 +159,8 @@ def infinite(
     """First-layer NTK of f(x) = a . relu(U x) / sqrt(m) at infinite width: x_i.z_j (pi - angle_ij) / (2 pi).
 
     Rows may have any nonzero norm; the kernel is homogeneous in each of them, and entries below 2^-1022 are rounded to
-    multiples of 2^-1074. Exactly symmetric, with diagonal |x_i|^2 / 2, when z is None. The memory used is that of the
-    result and of blocks of 2^17 entries.
+    multiples of 2^-1074. When z is None, the result is exactly symmetric with the diagonal |x_i|^2 / 2. The memory used
+    is that of the result and of blocks of 2^17 entries.
 
     Args:
         x: samples, shape (n, d).
