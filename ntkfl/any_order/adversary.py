@@ -1,4 +1,6 @@
-"""A search for an order of training that contradicts an any-order certificate, and runs in random orders.
+"""A search for an order of training that contradicts an any-order certificate.
+
+The function `run_in_order` trains in random orders, or in orders that are chosen to be unfavourable.
 
 A "pull" is minus the derivative of the loss by an output; for squares it is the residual. A model is "on a kink" where
 a pre-activation w_r.x_i is 0. W* are the fitting weights of the theorem in `ntkfl.any_order`.
@@ -64,7 +66,7 @@ class Network:
         """-l', minus the derivative of the loss by the outputs, at these samples, (k, C); for squares this is the
         residual.
 
-        The attribute `shift` is added to the outputs before.
+        The derivative is taken at the outputs plus the attribute `shift`.
         """
         outputs = np.maximum(self.inner(w)[samples], 0) @ self.readout.T
         return -self.loss.slope(outputs + self.shift, self.y[samples])
@@ -113,7 +115,7 @@ def allowed(network: Network, w: np.ndarray, samples: np.ndarray, shape: np.ndar
 
 @dataclass(frozen=True, eq=False)
 class OrderedRun:
-    """The record of a run: values after each of T steps."""
+    """The record of a run: its values at the start and after each of T steps."""
 
     distance: np.ndarray  # |W - W*|, (T+1,)
     # the sum of eps eta_i |r_i|^2 so far, (T+1,); a step of a model is multiplied by the model's weight in the mean
@@ -195,7 +197,9 @@ DEPTH = 30  # rounds of one run
 DRAWN, CLIMBED = 6, 6  # number of batches drawn for a step, and number of changes to the best batch that are tried
 MODELS = 3  # number of models in a mean
 NEAREST = 10  # number of kinks, nearest first, that a run may try to cross
-ABOVE_ROUNDING = 1e6  # a ratio of two distances is trusted if the smaller one is this many times its rounding
+# the ratio of the distances after and before a round is used only if the distance before exceeds this many times its
+# rounding error
+ABOVE_ROUNDING = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +235,9 @@ class Attack:
     kept: float
 
     def to_dict(self) -> dict[str, Any]:
-        """All values, JSON-safe; the order is replaced by its number of rounds. A value that is not finite is None."""
+        """All values in a form that JSON allows; the order is replaced by its number of rounds. A value that is not
+        finite is None.
+        """
         ends = {"before": self.before, "after": self.after, "kept": self.kept}
         finite = {name: value if np.isfinite(value) else None for name, value in ends.items()}
         return {"broken": self.broken, "trials": self.trials, "rounds": len(self.order)} | finite

@@ -29,7 +29,7 @@ MEMORY = 8e9  # bytes that a certificate may take by default
 MOST_NEAR = 2**22  # largest number of pairs (neuron, sample) near their kinks, w_r.x_i = 0, that are checked one by one
 MOST_HELD = 2000  # largest number of pairs of A; with more held pairs the margins of other pairs are not positive
 _COPIES = 10  # number of float64 copies of C's Gram matrix that are held at once
-_TRIES = 20  # most halvings of the residual
+_TRIES = 20  # largest number of halvings of the residual that are tried
 _SUMS = {"squares": "half the sum of squares", "hinge": "half the sum of squared hinges"}
 _UNKNOWN = Estimate.between(0, np.inf, "not found")
 Certificate = TypeVar("Certificate", bound=FinalAnswers)
@@ -58,7 +58,9 @@ class GradientProducts:
         return min(_largest(self.entries[np.ix_(index, index)]), any_pattern), any_pattern
 
     def batch_bound(self, members: Int[np.ndarray, " k"], size: int) -> float:
-        """Upper bound of |J_B|^2 over all batches of at most `size` of these samples: the largest absolute row sum."""
+        """An upper bound of |J_B|^2 over all batches B of at most `size` of these samples: the largest absolute row
+        sum.
+        """
         index, k = self._rows(members), len(members)
         entries = self.entries[np.ix_(index, index)]
         size = min(size, k)
@@ -73,7 +75,7 @@ class GradientProducts:
 
 
 def gradient_products(rows: ConstraintRows) -> GradientProducts:
-    """Enclosures of J J' at every point that training can reach: off A the patterns are s, on A they may be any.
+    """Enclosures of J J' at every point that training can reach: off A the patterns are s, on A they are arbitrary.
 
     Each entry is c^2 x_i.x_j sum_r b_ar b_br s_ri s_rj. The result has a lower and an upper bound of this sum, since s
     may be any pattern on A.
@@ -240,7 +242,7 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def universal_step_limits(self) -> Float[np.ndarray, " N"]:
-        """Each client's step limit if all patterns may be any: 2 / (|a|^2 |X_c|^2)."""
+        """Each client's step limit that is valid for arbitrary patterns: 2 / (|a|^2 |X_c|^2)."""
         return np.array([_limit(bound) for _, bound in self._client_bounds])
 
     @cached_property
@@ -347,11 +349,11 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def needed_residual(self) -> float | None:
-        """An ESTIMATE of the largest |y - f| with which the certificate would hold; None if it would hold with none."""
+        """An ESTIMATE of the largest |y - f| with which the certificate would hold; None if there is no such number."""
         return None if self.shortfall is None else float(self.residual.hi) / self.shortfall
 
     def to_dict(self) -> dict[str, Any]:
-        """All values, JSON-safe, `certified` first; a value without a number is None."""
+        """All values in a form that JSON allows, `certified` first; a value that is unknown or infinite is None."""
         return as_numbers(self)
 
     def conditions(self) -> tuple[str, ...]:
@@ -391,8 +393,8 @@ def certify_any_order(
     """Decide whether training from these weights in any order is proved to fit every label; see `ntkfl.any_order`.
 
     Args:
-        problem: data, labels (n,) or (n, C); rows of any norm. The clients matter only for the step limits, which
-            concern batches of one client. Samples that are equal up to a power of two count once.
+        problem: data with labels (n,) or (n, C), whose rows may have any norm. The clients matter only for the step
+            limits, which concern batches of one client. Samples that are equal up to a power of two count once.
         weights: hidden (m, d) and signs (m,), for f = signs.relu/sqrt(m); or a TwoLayer, f = readout.relu, with any
             readout; or an AffineTwoLayer, whose hidden biases are trained and whose output bias is not: the output bias
             is subtracted from y.
@@ -491,7 +493,7 @@ def minimised(loss: ConvexLoss | str, problem: Problem) -> tuple[ConvexLoss, lis
 
 
 def owners(owner: np.ndarray) -> np.ndarray:
-    """Clients numbered anew, without gaps."""
+    """The clients of the samples, renumbered so that the numbers have no gaps."""
     return np.unique(owner, return_inverse=True)[1].reshape(-1)
 
 

@@ -64,7 +64,7 @@ def grown(neurons: Pass, *, most_held: int, most_near: int, scale: float = 1.0) 
                 return Grown(why, rows, nearest, -np.inf, failing)
             pairs = looked_at
         least, failing = failures(rows, nearest, pairs, max(first, FEW) if round_ else most_held)
-        margin = float(np.minimum(least, reach - 2 * distance))  # minimum keeps a NaN
+        margin = float(np.minimum(least, reach - 2 * distance))  # np.minimum keeps a NaN
         if margin > 0 and not len(failing):
             return Grown("", rows, nearest, margin, failing)
         count = len(failing)
@@ -101,7 +101,7 @@ def failures(rows: ConstraintRows, nearest: Nearest, pairs: Pairs, most: int) ->
         interruption.check()
         part = index[start : start + step]
         margin = margins(rows, nearest, pairs[part])
-        least = np.minimum(least, margin.min())  # minimum keeps a NaN
+        least = np.minimum(least, margin.min())  # np.minimum keeps a NaN
         failing.append(part[~(margin > 0)])
         start, step = start + step, max(1, _ENTRIES // rows.size)
     return float(least), pairs[np.concatenate(failing)]

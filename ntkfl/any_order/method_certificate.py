@@ -240,7 +240,7 @@ class MethodCertificate(LaterModels):
         """
         if self.certified:
             return float(self.residual.hi)
-        # since halving the residual does not shrink the memory
+        # the estimate fails, since halving the residual does not shrink the memory
         if self._rows is None or not self._norms or self.remembers:
             return None
         for halvings in range(1, HALVINGS + 1):
@@ -249,7 +249,7 @@ class MethodCertificate(LaterModels):
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """All values, JSON-safe, `certified` first; a value without a number is None."""
+        """All values in a form that JSON allows, `certified` first; a value that is unknown or infinite is None."""
         numbers = {
             "rate": self.rate,
             "spectral_radius": self.spectral_radius,
@@ -312,7 +312,7 @@ def certify_method(
     """Decide whether a linear method that begins at these weights is proved to fit every label, and at which rate.
 
     Args:
-        problem: data, labels (n,) or (n, C); each client trains on full batches. No two samples may have the same
+        problem: data with labels (n,) or (n, C); each client trains on full batches. No two samples may have the same
             direction.
         weights: as `certify_any_order` takes them.
         setup: its eta_local, local_steps and eta_global are used. eta_local is the step on sums of squares. eta_global
@@ -563,7 +563,7 @@ def _ball(rows: ConstraintRows, radius: float, scale: float = 1.0) -> tuple[str,
     if pairs is None:
         return f"W* is too far: more than {MOST_NEAR} pairs lie within {reach:.2g} |x_i| of their kinks", -np.inf
     least, failing = failures(rows, near, pairs, 0)
-    margin = float(np.minimum(least, reach - far))  # minimum keeps a NaN
+    margin = float(np.minimum(least, reach - far))  # np.minimum keeps a NaN
     if margin > 0 and not len(failing):
         return "", margin
     return f"neurons may reach their kinks within {radius * scale:.3g} of W*; {named(neurons, failing)}", margin

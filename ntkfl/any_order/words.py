@@ -79,7 +79,7 @@ def as_text(certificate: AnyOrderCertificate) -> str:
 
 
 def as_numbers(certificate: AnyOrderCertificate) -> dict[str, Any]:
-    """All values, JSON-safe, `certified` first; a value without a number is None."""
+    """All values in a form that JSON allows, `certified` first; a value that is unknown or infinite is None."""
     numbers = {
         "margin": certificate.margin,
         "distance": float(certificate.distance.hi),

@@ -179,8 +179,8 @@ class Step(NamedTuple):
 class KinkLayer:
     """Neurons near the kink of one sample i, in arrays (rows, 2, 2, starts).
 
-    The axes are: row (a replicate and a pattern), sign a = +1 or -1, side of the initial value (z < 0 or z >= 0), and
-        initial value ("start").
+    The axes are the row (a replicate and a pattern), the sign a = +1 or -1, the side of the initial value (z < 0 or
+    z >= 0), and the initial value itself (called "start").
     """
 
     sample: int  # i

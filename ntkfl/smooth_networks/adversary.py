@@ -1,4 +1,4 @@
-"""A search for windows of training that contradict the claims of a certified smooth network.
+"""A search for windows of training that contradict what is certified for a smooth network.
 
 A window is a sequence of steps as in the theorem of `ntkfl.smooth_networks`. A fit is a vector of parameters with which
 the network fits every label.
@@ -77,7 +77,7 @@ class WindowAttack:
     worst: Worst
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON-safe values; infinity and NaN become None."""
+        """All fields in a form that JSON allows; infinity and NaN become None."""
         quotients = {name: value if np.isfinite(value) else None for name, value in vars(self.worst).items()}
         return {"broken": self.broken, "windows": self.windows} | quotients
 
@@ -256,7 +256,7 @@ class Windows:
                 theta, before, fit = self.window(theta, before, fit, mode)
             else:
                 continue
-            if theta is self.start:  # the checkpoint is too near a fit to judge windows in float64
+            if theta is self.start:  # the checkpoint is too near to a fit for a check of windows in float64
                 return
 
     def window(

@@ -50,7 +50,7 @@ class Checkpoint:
     kernel: Estimate  # J J', (n C, n C)
     smallest_eigenvalue: Estimate  # smallest eigenvalue of J J'
     gradients: float  # an upper bound of |J| in the Frobenius norm
-    curvature: Curvature  # bounds of the second derivatives
+    curvature: Curvature  # bounds of the second derivatives of the outputs
 
     @classmethod
     def of(cls, layers: tuple[Layer, ...], problem: Problem, memory: float | None = None) -> Checkpoint:
@@ -284,7 +284,7 @@ class NetworkCertificate(LaterNetworks):
         return needed_residual(self.start, self.visits, self._step, HALVINGS, float(self.residual.hi)) or None
 
     def to_dict(self) -> dict[str, Any]:
-        """All values, JSON-safe, `certified` first; infinity and NaN become None."""
+        """All values in a form that JSON allows, `certified` first; infinity and NaN become None."""
         numbers = {
             "residual": float(self.residual.hi),
             "needed_residual": self.needed_residual,
@@ -360,7 +360,7 @@ def certify_network(
             to be the same at all other values. Parameters without requires_grad are not trained.
         params: the network's parameters by name, as arrays or tensors; None for the module's own parameters. They must
             be given for a JAX function.
-        problem: data, labels (n,) or (n, C).
+        problem: data with labels (n,) or (n, C).
         visits: the number v. A window is a sequence of steps in which, for some eta that is at most the step, the step
             sizes of each sample sum to between eta and v eta. For shuffled epochs v is 1; default 1.
         step: the largest step size of the training; None for the largest 2^-k / lambda_max(J J') for which the theorem
@@ -371,9 +371,8 @@ def certify_network(
 
     Raises:
         ValueError: a layer that is not covered (the message names it); weights that do not fit or are not finite;
-            visits below
-            1, a step that is not positive; a loss without minimiser, or one that does not take these labels.
-            TooLittleMemory: the certificate does not fit.
+            visits below 1, a step that is not positive; a loss without minimiser, or one that does not take these
+            labels. TooLittleMemory: the certificate does not fit.
     Source: docs/proofs/smooth_networks.md#the-theorem
     """
     require_problem(problem)

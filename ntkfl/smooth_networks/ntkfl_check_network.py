@@ -310,8 +310,8 @@ def spectral(a):
 class Pass(NamedTuple):
     outputs: Fixed  # (n, C)
     gram: list  # for each layer the products of (scale h, bias_scale) of samples, (n, n)
-    before: list  # derivatives of outputs in z_k, (n C, m)
-    after: list  # the same in h_k, for each layer but the last
+    before: list  # derivatives of the outputs by z_k, (n C, m)
+    after: list  # derivatives of the outputs by h_k, for each layer but the last
     clear: list  # for each layer and sample the least distance of a z from its kink
 
 
@@ -632,7 +632,7 @@ def require_fields(where, content, kinds):
 
 
 def loaded(folder):
-    """The content of the JSON, the network, inputs, labels and test inputs."""
+    """The content of the JSON file, the network, the inputs, the labels and the test inputs."""
     content = json.loads(raw(folder / "certificate.json").decode())
     need(type(content) is dict and content.get("schema") == SCHEMA, f"the schema is not {SCHEMA}")
     require_fields("certificate.json", content, FIELDS)

@@ -395,7 +395,9 @@ class Pass:
         return np.sqrt(above(total))
 
     def kernel(self, products: Sequence[Estimate]) -> Estimate:
-        """J J' of the trained parameters, (n C, n C), ordered by sample, from the `input_products` of each layer."""
+        """The kernel J J' of the trained parameters, (n C, n C), ordered by sample, from the `input_products` of each
+        layer.
+        """
         n, outputs = self.outputs.value.shape
         row = np.repeat(np.arange(n), outputs)
         total = Estimate.exact(np.zeros((n * outputs, n * outputs)))

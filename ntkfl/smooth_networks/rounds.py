@@ -103,7 +103,7 @@ class MethodStart:
     remembers: bool  # whether the initial memory is not 0
 
     def proved(self, curvature: Curvature, factor: float = 1.0) -> Rounds | str:
-        """The conclusions with `factor` times the residual."""
+        """The conclusions for `factor` times the residual."""
         return proved_methods(self.steps, self.linear.scaled(factor), curvature)
 
 
@@ -243,7 +243,7 @@ def _measured(
 
 
 def proved_methods(steps: Steps, linear: LinearRounds, curvature: Curvature) -> Rounds | str:
-    """The smallest ball found in which the theorem holds; else the failure in the last ball tried."""
+    """The conclusions in the smallest ball found in which the theorem holds, or the failure in the last ball."""
     if not linear.least_root > 0:
         return "the smallest eigenvalue of J J' is not known to be positive"
 
@@ -342,14 +342,14 @@ def _balance(steps: Steps, linear: LinearRounds, tau: arb) -> float:
     """A number lambda with nearly the smallest rate: the quotient of the two entries of the Perron vector of A."""
     of_state, of_rests = (_effect(steps, linear, tau, arb(s), arb(w)) for s, w in ((1, 0), (0, 1)))
     a, b, c, d = (float(v) for v in (of_state.state, of_rests.state, of_state.rests, of_rests.rests))
-    with np.errstate(over="ignore", invalid="ignore"):  # the bounds of a large ball may overflow
+    with np.errstate(over="ignore", invalid="ignore"):  # in a large ball the bounds may overflow
         half, root = (a - d) / 2, np.hypot((a - d) / 2, np.sqrt(b * c))
         ratio = c / (half + root) if half >= 0 else (root - half) / b
     return float(ratio) if 0 < ratio < np.inf else 1e-30  # without second derivatives the smallest lambda is best
 
 
 AVERAGES = "fl-ntk", "fedavg"  # methods without memory and without a pull to the server's model
-GROWN = 1.05  # zeta: the factor by which a client may move farther within a round than its kernel gives
+GROWN = 1.05  # zeta: the factor by which a client may move farther within a round than its linear model does
 
 
 @dataclass(frozen=True)
@@ -362,7 +362,7 @@ class Client:
 
 @dataclass(frozen=True)
 class RoundStart:
-    """Bounds at the first round, rounded to the safe side."""
+    """Bounds at the first round, rounded so that they stay valid."""
 
     least_root: float  # lower bound of the smallest singular value of J
     size: float  # upper bound of phi, the norm of the residual that a round lowers
@@ -377,7 +377,7 @@ class RoundStart:
     remembers: ClassVar[bool] = False  # federated averaging has no memory
 
     def proved(self, curvature: Curvature, factor: float = 1.0) -> Rounds | str:
-        """The conclusions with `factor` times the residual."""
+        """The conclusions for `factor` times the residual."""
         return proved_rounds(replace(self, size=self.size * factor), curvature)
 
 
@@ -445,7 +445,7 @@ class RoundsCertificate(LaterNetworks):
         return largest_residual(lambda wanted: isinstance(start.proved(curvature, wanted / now), Rounds), now) or None
 
     def to_dict(self) -> dict[str, Any]:
-        """All values, JSON-safe, `certified` first; infinity and NaN become None."""
+        """All values in a form that JSON allows, `certified` first; infinity and NaN become None."""
         return {
             "certified": self.certified,
             "why": self.why,
@@ -632,7 +632,7 @@ def _too_long(step: float, limit: int, root: arb) -> str:
 
 
 def proved_rounds(start: RoundStart, curvature: Curvature) -> Rounds | str:
-    """The smallest ball found in which the theorem holds; else the failure in the last ball tried."""
+    """The conclusions in the smallest ball found in which the theorem holds, or the failure in the last ball."""
     if not start.lowest > 0:
         return "the smallest eigenvalue of K D is not known to be positive"
 

@@ -107,7 +107,7 @@ def _trained_on(
 def require_network_memory(problem: Problem, network: "WideNetwork", width: int) -> int | None:
     """Refuse a certificate that is too large for memory, before weights are drawn.
 
-    Returns the number of outputs, or None if there is one.
+    Returns the number of outputs, or None for a network with one output.
 
     Args:
         problem: data.

@@ -186,7 +186,9 @@ def largest_step(start: Start, residual: float, visits: float, halvings: int) ->
 
 
 def needed_residual(start: Start, visits: float, step: float | None, halvings: int, below: float) -> float:
-    """An estimate of the largest residual at which a checkpoint with this kernel and curvature would be certified."""
+    """An estimate of the largest residual with which a checkpoint with this kernel and these second derivatives would
+    be certified.
+    """
     eta = _step(start, halvings) if step is None else step
     return largest_residual(lambda residual: not isinstance(window(start, residual, eta, visits), str), below)
 
