@@ -137,7 +137,7 @@ STUDY = Study(
     question="How does the error of the averaged model split into the paper's factors, round by round?",
     source="IMA, Theorem 1, (13)-(14); averaging/I4, averaging/I8",
     axes=(
-        Axis("partition", ("iid", "shards:1"), "of the samples over the clients"),
+        Axis("partition", ("iid", "shards:1"), "partition of the samples over the clients"),
         Axis("local_steps", (1, 4, 16), "local steps K", least=1),
         seeds(5, "of data and networks"),
     ),

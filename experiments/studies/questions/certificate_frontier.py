@@ -143,15 +143,15 @@ STUDY = Study(
     axes=(
         Axis("n", (4, 5, 6, 8), "samples", least=1),
         Axis("d", (8, 32), "features", least=1),
-        Axis("angle", (40.0, 60.0, 90.0), "between the two closest points", "degrees", above=0, below=180),
+        Axis("angle", (40.0, 60.0, 90.0), "angle between the two closest points", "degrees", above=0, below=180),
         seeds(3, "of data and network"),
     ),
     quantities=(
         Quantity("width", f"smallest certified width, to a factor {RATIO:g}", "neurons"),
         Quantity("eigenvalue", "lambda_min(H_inf)"),
         Quantity("complexity", "g^2 |X|^2 r_0^2 / lambda^4"),
-        Quantity("width_stated", "what Theorem B.3 asks for with an O-constant of 1", "neurons"),
-        Quantity("width_proof", "what its proof needs", "neurons"),
+        Quantity("width_stated", "width that Theorem B.3 asks for, with an O-constant of 1", "neurons"),
+        Quantity("width_proof", "width that the proof of Theorem B.3 needs", "neurons"),
     ),
     measure=measure,
     summarise=summarise,

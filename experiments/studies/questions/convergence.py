@@ -243,11 +243,13 @@ ON_SPHERE = Study(
     ),
     quantities=(
         Quantity("rate", "spectral radius of the round map of the kernel regime"),
-        Quantity("rate_bound", "X.3b's bound on it, where its hypotheses hold"),
+        Quantity("rate_bound", "bound of X.3b on this radius, if its hypotheses hold"),
         Quantity("rounds_limit", "first round with a hundredth of the residual, in the kernel regime", "rounds"),
-        Quantity("rounds_run", "the same of the network; inf: more than were run", "rounds"),
-        Quantity("rounds_bound", "the same by Theorem B.3's rate", "rounds"),
-        Quantity("over_bound", "max_t |y - y(t)|^2 over Theorem B.3's bound, of the network"),
+        Quantity(
+            "rounds_run", "first round with a hundredth of the network's residual; inf: more than were run", "rounds"
+        ),
+        Quantity("rounds_bound", "first round with a hundredth of the residual, by Theorem B.3's rate", "rounds"),
+        Quantity("over_bound", "max_t |y - y(t)|^2 of the network over Theorem B.3's bound"),
         Quantity("small", "eta_l K |H_inf|"),
     ),
     measure=measure,

@@ -134,8 +134,8 @@ STUDY = Study(
     ),
     inner=(Axis("client", tuple(range(CLIENTS)), "client"),),
     quantities=(
-        Quantity("limit", "|w_c - w_0| with over without the connectivity loss, kernel regime", along=("client",)),
-        Quantity("network", "the same of a network", along=("client",)),
+        Quantity("limit", "ratio of |w_c - w_0| with and without connectivity loss, kernel regime", along=("client",)),
+        Quantity("network", "ratio of |w_c - w_0| with and without connectivity loss, a network", along=("client",)),
     ),
     measure=measure,
     summarise=summarise,

@@ -125,12 +125,12 @@ STUDY = Study(
     source="FL-NTK, Theorems 4.3 and C.11",
     axes=(
         Axis("n", (32, 64, 128, 256, 512, 1024), "training samples", least=1),
-        Axis("labels", (TRUE, RANDOM), "of the digits: 5-9 against 0-4, or random signs"),
+        Axis("labels", (TRUE, RANDOM), "labels of the digits: 5-9 against 0-4, or random signs"),
         seeds(4, "of the draw, and of the random signs"),
     ),
     quantities=(
         Quantity("bound", "right side of Theorem C.11, repaired form"),
-        Quantity("main_term", "its main term sqrt(2 y^T H_inf^-1 y / n)"),
+        Quantity("main_term", "main term of this right side, sqrt(2 y^T H_inf^-1 y / n)"),
         Quantity("loss", "mean over held-out samples of min(1, |f - y|)"),
         Quantity("error", "share of held-out samples with the wrong sign"),
         Quantity("held_out", "number of held-out samples", "samples"),

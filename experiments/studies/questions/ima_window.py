@@ -121,8 +121,8 @@ STUDY = Study(
     ),
     quantities=(
         Quantity("left", "root mean square over runs of the model sent out after T rounds"),
-        Quantity("exact", "the root of its second moment"),
-        Quantity("settled", "the same far from the start, ((P + rho)(1 - rho))^(-1/2)"),
+        Quantity("exact", "root of the second moment of this model, exact"),
+        Quantity("settled", "root of the second moment far from the start, ((P + rho)(1 - rho))^(-1/2)"),
     ),
     measure=measure,
     summarise=summarise,

@@ -333,9 +333,9 @@ STUDY = Study(
     inner=(Axis("round", tuple(range(ROUNDS + 1)), "round"),),
     quantities=(
         Quantity("loss", "|y - f(t)|^2 / n of the network", along=("round",)),
-        Quantity("predicted", "its expectation in the kernel regime, with batches", along=("round",)),
-        Quantity("tuned", "the same after the last round, with what the steps are tuned for"),
-        Quantity("spread", f"standard deviation of the loss of a run after the last round, of {PREDICTED_RUNS} runs"),
+        Quantity("predicted", "expectation of this loss in the kernel regime, with batches", along=("round",)),
+        Quantity("tuned", "expected loss after the last round, with what the steps are tuned for"),
+        Quantity("spread", f"standard deviation of the loss after the last round, over {PREDICTED_RUNS} runs"),
     ),
     measure=measure,
     summarise=summarise,

@@ -157,9 +157,9 @@ STUDY = Study(
     inner=(Axis("round", tuple(range(ROUNDS + 1)), "round"),),
     quantities=(
         Quantity("loss", "|y - f(t)|^2 / n of the network", along=("round",)),
-        Quantity("expected", "its expectation in the kernel regime", along=("round",)),
+        Quantity("expected", "expectation of this loss in the kernel regime", along=("round",)),
         Quantity("turned", "share of a sample's signal that the noise of all rounds turns away"),
-        Quantity("clipped", "updates of clients that were clipped, of all rounds"),
+        Quantity("clipped", "number of clients' updates that were clipped in all rounds"),
     ),
     measure=measure,
     summarise=summarise,

@@ -277,7 +277,7 @@ ON_SPHERE = Study(
         Axis(
             "network",
             (TWO_LAYER,),
-            "two-layer, or of any depth such as fc:3:relu",
+            "two-layer, or a network of any depth such as fc:3:relu",
             option="networks",
             read=network_name,
         ),

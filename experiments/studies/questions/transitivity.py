@@ -112,8 +112,8 @@ STUDY = Study(
     ),
     quantities=(
         Quantity("gap", "sup over alpha of E_x |z_x(alpha)| between the networks"),
-        Quantity("barrier", "barrier of the absolute loss between them"),
-        Quantity("to_anchor", "the gap from the first network to the anchor"),
+        Quantity("barrier", "barrier of the absolute loss between the networks"),
+        Quantity("to_anchor", "gap between the first network and the anchor"),
         *(Quantity(name, f"right side of {says}") for name, (says, _) in BOUNDS.items()),
     ),
     measure=measure,
