@@ -422,8 +422,8 @@ class PrivateRounds:
             delta: the budget's delta, in (0, 1).
             rounds: T.
             clipped: the largest allowed chance that anything is clipped; default 0.01.
-            clip: the clipping norm S; default: the smallest S for which anything is known to be clipped with at most
-                the chance `clipped`.
+            clip: the clipping norm S; default: the smallest S for which the chance that anything is clipped is known to
+                be at most `clipped`.
 
         Raises:
             ValueError: rounds beyond those that were computed, or below 1; a chance outside (0, 1); a norm that may

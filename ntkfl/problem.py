@@ -48,7 +48,7 @@ class Problem:
             default 1.
 
     Raises:
-        ValueError: with what was wrong, the value found and what would be right.
+        ValueError: the message says what is wrong, the value found and what would be right.
     """
 
     x: Float[np.ndarray, "n d"]
@@ -112,10 +112,10 @@ class Problem:
         return tuple(np.flatnonzero(self.owner == c) for c in range(self.n_clients))
 
     def mean_loss_rate(self, eta_local: float) -> float:
-        """n_c eta_local: the `rate` of training on mean losses whose full-batch steps equal those of `eta_local`.
+        """The `rate` with which training on mean losses takes the same full-batch steps as `eta_local` takes on sums.
 
-        All clients must have the same number n_c of samples. The gradient of a mean of squares is 1/n_c times the
-        gradient of the sum (docs/glossary.md#steps).
+        It is n_c eta_local. All clients must have the same number n_c of samples. The gradient of a mean of squares is
+        1/n_c times the gradient of the sum (docs/glossary.md#steps).
 
         Args:
             eta_local: a step on sums, as in `Setup`.
@@ -147,9 +147,9 @@ class Problem:
         return replace(self, x=_normalised(self.x), x_test=x_test)
 
     def standardised(self) -> Problem:
-        """The same problem with every column of x of mean 0 and standard deviation 1, and x_test mapped alike.
+        """The same problem, with x mapped so that every column has mean 0 and standard deviation 1.
 
-        A column without any spread is 0 everywhere.
+        x_test is mapped in the same way. A column without any spread is 0 everywhere.
         """
         mean, spread = self.x.mean(axis=0), self.x.std(axis=0)
         spread = np.where(np.ptp(self.x, axis=0) > 0, spread, np.inf)
@@ -227,7 +227,7 @@ class Setup:
         width: number m of hidden neurons.
         sigma: standard deviation of the initial hidden weights.
         eta_local: step size of the clients, on the SUM of losses over a client's samples, as in the paper. Training on
-            means has another step, `rate` (docs/glossary.md#steps).
+            mean losses has another step, `rate` (docs/glossary.md#steps).
         eta_global: step size of the server. For Algorithm 1 it multiplies the unweighted mean over clients, as in the
             paper; for other methods it is the server_rate on the method's own mean.
         local_steps: K.
@@ -375,7 +375,7 @@ def checked_rows(name: str, array) -> np.ndarray:
 
 
 def require_labels(problem: Problem) -> None:
-    """Raise a ValueError if every label is 0: the outputs before training are 0 too, so there is nothing to learn."""
+    """Raise a ValueError if every label is 0, because then there is nothing to learn from the outputs 0."""
     if not problem.y.any():
         raise ValueError("the labels are all 0, as the outputs are before training: there is nothing to learn")
 

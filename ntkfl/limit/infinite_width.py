@@ -472,7 +472,7 @@ class KernelRegime(Regime):
 
     @property
     def undecided(self) -> bool:
-        """Whether rounding leaves the answer to `stable` open, although H is not singular."""
+        """True if the answer to `stable` is unknown because of rounding, although H is not singular."""
         return bool(self.nu[0] > 0 and abs(self._room) <= self._rounding)
 
     @property

@@ -331,10 +331,10 @@ def _groups(clients: ClientModes) -> Iterator[range]:
 class RitzRounds:
     """Rounds of any server that takes linear combinations of mean displacements, in the Krylov space of the labels.
 
-    The clients' mean displacement is P r with P = u(H_D). In x = P^(1/2) r rounds are polynomials in A = P^(1/2) H
-    P^(1/2). So the k products with A in Lanczos's method, started from P^(1/2) y, give the residual of fewer than k
-    rounds for every such server. The accuracy of later rounds depends on how well the space resolves the eigenvalues of
-    A whose eigenvectors the labels contain.
+    The clients' mean displacement is P r, where P is a function of the clients' own blocks of H. In x = P^(1/2) r
+    rounds are polynomials in A = P^(1/2) H P^(1/2). So the k products with A in Lanczos's method, started from P^(1/2)
+    y, give the residual of fewer than k rounds for every such server. The accuracy of later rounds depends on how well
+    the space resolves the eigenvalues of A whose eigenvectors the labels contain.
 
     Source: docs/proofs/linear_methods.md#steps-from-a-krylov-space.
     """

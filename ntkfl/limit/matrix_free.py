@@ -2,6 +2,9 @@
 
 Results come from products with H and with the clients' own blocks of H. H is stored in tiles (square pieces), which may
 be in memory, in a file, on a cluster or on a device, or is given by features.
+
+H_D holds the clients' own blocks of H and is 0 elsewhere. u(H_D) is the clients' response, a function of H_D that maps
+the residual to the clients' mean displacement.
 """
 
 from __future__ import annotations
@@ -256,7 +259,7 @@ class MatrixFreeRegime(LinearRegime):
     def _noise(self) -> float:
         """How far the errors of tiles and of rounding may move an eigenvalue of H u(H_D).
 
-        They occur in products with H and in the clients' blocks.
+        These errors occur in products with H and in the clients' blocks.
         """
         local, most = self._measured.local, self._measured.most
         return most * (local.product + 3 * local.rounded * local.size) + local.size * local.response

@@ -1,11 +1,12 @@
 """Rate and stability of the residual's mean square under random rounds, from the modes of the mean round.
 
-Let H = L L^T, where L has full column rank, and L^T u(H_D) L = Q diag(nu) Q^T. The modes are the columns of F = L Q.
-The part of the residual that weights can change is r = F s, and the mean displacement u(H_D) r has the coordinates F^T
-u(H_D) r = nu s. The server's rule is linear with constant coefficients, so it acts on every mode separately. Let z_i
-consist of s_i and of what the server remembers of mode i. A round takes z_i to B_i z_i + j n_i with a matrix B_i, a
-vector j and the noise n_i. With S = E s s^T, the noise has the covariance N(S) = F^T Noise(F S F^T) F. The map N is
-linear and maps positive matrices to positive matrices.
+H_D holds the clients' own blocks of H and is 0 elsewhere, and u(H_D) is the function of H_D that maps the residual r to
+the mean displacement of a mean round. Let H = L L^T, where L has full column rank, and L^T u(H_D) L = Q diag(nu) Q^T.
+The modes are the columns of F = L Q. The part of the residual that weights can change is r = F s, and the mean
+displacement u(H_D) r has the coordinates F^T u(H_D) r = nu s. The server's rule is linear with constant coefficients,
+so it acts on every mode separately. Let z_i consist of s_i and of what the server remembers of mode i. A round takes
+z_i to B_i z_i + j n_i with a matrix B_i, a vector j and the noise n_i. With S = E s s^T, the noise has the covariance
+N(S) = F^T Noise(F S F^T) F. The map N is linear and maps positive matrices to positive matrices.
 
 The response of later rounds to the noise of modes i and j is h_ij(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_j^t j)_0. A number
 l above max_i |B_i|^2 is an eigenvalue of the map of the second moments iff 1 is an eigenvalue of S -> h(l) N(S), where
@@ -241,7 +242,10 @@ class StateMoments:
 
     @property
     def undecided(self) -> bool:
-        """Whether rounding leaves it open if every mean square goes to 0; False if part of the residual stays."""
+        """True if it is unknown, because of rounding, whether every mean square goes to 0.
+
+        It is False if part of the residual stays for ever.
+        """
         return not (self.rests or self.stable or self.grows)
 
     def _beside(self, tried: Tried) -> tuple[float, float]:
@@ -484,7 +488,8 @@ def _unpacked(packed: Float[np.ndarray, " d"]) -> Second:
 def _definite(matrix: Second, off: float) -> bool:
     """Whether every matrix that differs from this one by at most `off` in norm is known to be positive definite.
 
-    A computed Cholesky factor is the exact factor of a matrix that is up to (s + 1) rounding errors of the trace away.
+    A computed Cholesky factor is the exact factor of a matrix that is up to (s + 1) rounding errors of the trace away,
+    where s is the number of rows.
     """
     size = len(matrix)
     off = off + (size + 2) * EPSILON * float(np.abs(np.diag(matrix)).sum())
@@ -606,8 +611,9 @@ class MeanSquare:
 
     @property
     def undecided(self) -> bool:
-        """Whether rounding leaves it open if the mean square falls, for the part of the residual that weights can
-        change.
+        """True if it is unknown, because of rounding, whether the mean square falls.
+
+        This is about the part of the residual that weights can change.
         """
         return self._at_one == 0
 

@@ -49,9 +49,10 @@ def batch_noise(
 ) -> Float[np.ndarray, "n n"]:
     """E e e^T for e = a - f_K(Q) r, the noise that a client's batches cause in the coefficients a of its displacement.
 
-    A step is a <- a + eta (D (r - Q a) - pull a), where D is n/b on the samples of a batch and 0 elsewhere. The batch
-    is drawn without replacement and independently of the other steps. So E D = I, and for a symmetric Y, E D Y D =
-    gamma Y + (n/b - gamma) diag(Y) with gamma = n (b - 1) / (b (n - 1)). The residual before step k + 1 is u = (I - Q
+    The client has n samples, and f_K(Q) r are the coefficients after K steps on all samples. A step on a batch of b
+    samples is a <- a + eta (D (r - Q a) - pull a), where D is n/b on the samples of the batch and 0 elsewhere. The
+    batch is drawn without replacement and independently of the other steps. So E D = I, and for a symmetric Y, E D Y D
+    = gamma Y + (n/b - gamma) diag(Y) with gamma = n (b - 1) / (b (n - 1)). The residual before step k + 1 is u = (I - Q
     f_k) r - Q e, and the step takes e to (I - eta (Q + pull)) e + eta (D - I) u, where the last term has mean 0.
 
     `second` is E r r^T of the client's residual r at the start of the round. Q = basis diag(values) basis^T is the
@@ -274,8 +275,9 @@ class RandomRegime(Regime):
 
     @property
     def undecided(self) -> bool:
-        """Whether rounding leaves it open if E |r|^2 goes to 0, for the part of the residual that weights can
-        change.
+        """True if it is unknown, because of rounding, whether E |r|^2 goes to 0.
+
+        This is about the part of the residual that weights can change.
         """
         return self.mean_square.undecided
 
