@@ -30,7 +30,7 @@ FARTHEST, DENSE = 2**39, 1000
 MOST_RUN = 1000
 # a count stops at FARTHER times the fewest rounds found so far, but not before LEAST_ROUNDS
 LEAST_ROUNDS, FARTHER = 64, 2
-SAMPLED = 1000  # number of samples, about, in a search that runs every setting round by round
+SAMPLED = 1000  # approximate number of samples in a search that runs every setting round by round
 # With a whole matrix the search uses all samples if there are at most WHOLE, otherwise SOME samples.
 WHOLE, SOME = 150, 60
 # number of vectors of the model's size that go to and from a client in a round; 2 for the other methods
@@ -83,8 +83,8 @@ class Fastest:
         eps: the share of the first residual to which rounds are counted.
         tuned: the tuned steps for each method and number of local steps, unless no step is stable. With tiles and
             without a budget, settings whose rounds are not counted are in the order of their extrapolated rounds.
-        condition: a lower bound of the condition number that any response of the clients, each on its own samples, can
-            give H; from `least_condition`.
+        condition: a lower bound of the condition number of H P, whatever response P the clients have, if each client
+            trains on its own samples; from `least_condition`.
         floor: the number of rounds to eps that the best momentum needs at that condition for the worst labels; None if
             H is singular. It does not bound the rounds for the given labels, which may be fewer.
         budget: the number of rounds for which the steps are tuned; None: they are tuned for the fewest rounds to eps.
@@ -145,8 +145,8 @@ def fastest(
 
     With more than 150 samples, a search that needs more than one decomposition uses 60 samples, the same share of each
     client's samples. Then, for each number of local steps, some six settings near the best ones are tried on all
-    samples. There, rounds that are no functions of one symmetric matrix are compared in a Krylov space of 160 rounds.
-    The rounds at the best steps are counted exactly, on all samples.
+    samples. In these trials, rounds that are no functions of one symmetric matrix are compared in a Krylov space of 160
+    rounds. The rounds at the best steps are counted exactly, on all samples.
 
     With `matrix_free` nothing is decomposed. Steps are searched for in the Krylov space of the labels. This takes some
     40 products for each local step and each number of local steps. Then the best setting of each method is run, round

@@ -40,8 +40,7 @@ __all__ = ["CurvePoint", "LimitCurves", "limit_curves", "several_limit_curves"]
 class CurvePoint:
     """A round's residual and accuracies.
 
-    If the error bound leaves it open whether a sample is classified correctly, the accuracy's interval covers both
-    cases.
+    If the error bound leaves open whether a sample is classified correctly, the accuracy's interval covers both cases.
 
     Args:
         round: the round t.
@@ -194,7 +193,9 @@ def several_limit_curves(
     keep: Path | None = None,
     progress: Progress | None = None,
 ) -> list[LimitCurves]:
-    """`limit_curves` of several methods, for which the Gram matrix is read only once for each product.
+    """`limit_curves` of several methods.
+
+    The products of all methods with the Gram matrix are computed together, so that it is read once for all of them.
 
     Args:
         problem: as in `limit_curves`.
