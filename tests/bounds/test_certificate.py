@@ -337,8 +337,9 @@ def test_the_record_survives_json_and_reads_well():
 
 
 def test_one_sample_reached_in_one_step():
-    """With one sample, H(0) = 1 and rho = 1, the factor per round is 0, and no square root of a negative number is
-    taken.
+    """A network on one sample for which the factor of a round is 0 is certified.
+
+    Here H(0) = 1 and rho = eta_g eta_l K / N = 1. The square root of a negative number must not be taken.
     """
     weights = Weights(np.full((4, 1), 2.0), np.ones(4))
     problem = Problem(np.ones((1, 1)), np.array([4.5]))

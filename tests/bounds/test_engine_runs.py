@@ -64,7 +64,10 @@ def test_another_arithmetic_needs_no_engine(pair):
 
 @pytest.mark.parametrize("form", [Form.STATED, Form.PROVED])
 def test_theorem_b_3_holds_round_by_round(pair, form):
-    """In each round |y - y(t+1)|^2 <= (1 - rho lambda/2) |y - y(t)|^2, and the product of these bounds holds too."""
+    """In each round |y - y(t+1)|^2 <= (1 - rho lambda/2) |y - y(t)|^2, and the product of these bounds holds too.
+
+    Here rho = eta_g eta_l K / N, and lambda is the smallest eigenvalue of the kernel.
+    """
     engine, _ = pair
     statement = get("fl-ntk/B.3")
     assert all(h.met(engine) for h in statement.required(form))

@@ -1,6 +1,8 @@
 """Tests of a snapshot of one round and of the quantities in lemma C.7, which are compared with plain loops.
 
 The observed values must enclose the same run in ball arithmetic, whose intervals provably contain the exact values.
+H_inf is the Gram matrix at infinite width, J the gradients of the outputs, rho = eta_g eta_l K / N, and R the largest
+movement of a neuron.
 """
 
 from dataclasses import replace

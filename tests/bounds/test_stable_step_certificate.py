@@ -154,9 +154,10 @@ def test_every_number_agrees_with_its_definition(power):
 
 
 def test_in_the_inverse_norm_the_frozen_rate_is_the_spectral_radius():
-    """By X.2, L^T P L is symmetric, so the round map's norm in the inverse norm is max |1 - (eta_g/N) nu|.
+    """The round map's norm in the inverse norm is its spectral radius, max |1 - (eta_g/N) nu|.
 
-    In the Euclidean norm the map's norm is larger.
+    This holds because by X.2, L^T P L is symmetric for H = L L^T; the nu are its eigenvalues. In the Euclidean norm the
+    map's norm is larger.
     """
     setup = Setup(width=3000, eta_local=0.8, local_steps=6)
     problem, weights = fitted(1, setup, 1e-9, n=6, clients=3)

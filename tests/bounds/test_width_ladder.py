@@ -1,6 +1,7 @@
 """Tests of ladders of widths, which are many independent networks of growing widths with one initial residual.
 
-Their statistics are as defined, and the remainder of Eq (18) behaves as its rate says.
+Their statistics are as defined, and the remainder of Eq (18) behaves as its rate says. H_inf is the Gram matrix at
+infinite width, lambda its smallest and mu its largest eigenvalue, kappa = mu / lambda and rho = eta_g eta_l K / N.
 """
 
 from dataclasses import replace

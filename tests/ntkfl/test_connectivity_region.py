@@ -56,8 +56,8 @@ def test_splitting_finds_the_ball_of_the_ledger():
 def test_splitting_and_uniform_points_agree_on_a_network():
     """Splitting and uniform points give the same size of a network's low-loss region.
 
-    The setting is that of the project's list of statements: h = l = 2, S = 6, eps = .15, a cube of side 4. The labels
-    are the outputs of the anchor.
+    The setting is that of the project's list of statements: h = 2 units, l = 2 inputs, S = 6 weights, eps = .15, a cube
+    of side 4. The labels are the outputs of the anchor.
     """
     rng = np.random.default_rng(0)
     anchor = TwoLayer(0.5 * rng.normal(size=(2, 2)), 0.5 * rng.normal(size=2))
@@ -74,7 +74,7 @@ def test_splitting_and_uniform_points_agree_on_a_network():
     assert uniform.lo <= split.hi and split.lo <= uniform.hi
     assert split.error < 0.2 * split.value
     larger = region_size(losses, 0.15, np.zeros(6), 16.0, rng, 100_000)
-    assert larger.lo > uniform.hi  # d_eps grows without bound with the domain.
+    assert larger.lo > uniform.hi  # The size d_eps grows without bound with the domain.
 
 
 BAD = {

@@ -1,6 +1,7 @@
 """Tests of SCAFFOLD and FedDyn with drawn clients.
 
-The moments are compared with every sequence of cohorts, each trained on the weights.
+The moments are compared with every sequence of cohorts, each trained on the weights. M is the mean map of a round's
+state, S a matrix of second moments of the state, and T the map of S in a round.
 """
 
 import tracemalloc

@@ -346,7 +346,8 @@ def test_r1g_implies_the_theorem_for_any_number_of_outputs():
 def test_the_tail_of_vectors_averaged_over_data(outputs):
     """The tail bound (J_C) holds for Gaussian entries: P(|f| > Q (sqrt(C-1) + sqrt(2 log(2/p)))) <= p.
 
-    Gaussian entries have the heaviest tails of all entries with their variance proxy.
+    Here f has C entries, and Q^2 is their variance proxy. Gaussian entries have the heaviest tails of all entries with
+    their variance proxy.
     """
     rng = np.random.default_rng(outputs)
     inputs = rng.standard_normal((2, 3))
