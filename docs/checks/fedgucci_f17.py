@@ -10,9 +10,9 @@ The counterexample meets the hypotheses:
   w_anc,i is a minimiser, since L >= 0 and L(X, 1) = 0, as c(X) = -1. No minimiser is nearer to w_anc. Indeed,
   minimisers have y = -c(x). With c >= -1, c'(X) = 0 and |c''| <= k <= 1, the squared distance z^2 + c(X + z)^2 is at
   least z^2 + (1 - k z^2/2)^2 >= 1 for |z| < 1, and at least z^2 >= 1 for larger |z|.
-  L is gamma-smooth on the whole plane. The Hessian is g''(c', 1)(c', 1)^T + g' diag(c'', 0). Its norm is at most 1 +
-  c'^2 + 7 |c''|, where |c'| <= (A + 1/2) pi/X and |c''| <= (2 A + 1/2) pi^2/X^2. (The code uses 22/7 > pi in place of
-  pi.)
+  L is gamma-smooth on the whole plane. The Hessian is g''(c', 1)(c', 1)^T + g' diag(c'', 0). Its norm is at most
+  1 + c'^2 + 7 |c''|, where |c'| <= (A + 1/2) pi/X and |c''| <= (2 A + 1/2) pi^2/X^2. (The code uses 22/7 > pi in place
+  of pi.)
 On the old segment y = 0. With u = cos(pi x/X), c = A (1 - u^2) - (1 - u)/2 has the range [-1, A - 1/2 + 1/(16 A)]. On
 the new segment y = x/X. At x = X/2, c + y = A, hence sup L is at least A^2/2.
 

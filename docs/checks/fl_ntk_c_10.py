@@ -7,14 +7,14 @@ place of eta^2/2. And with k = 1..K in place of the steps 0..K-1 of Algorithm 1 
 
 Counterexample: there is one client with one sample x = 1, y = 1, and K = 2, T = 1, eta_g = 1. Then H = P(w >= 0) = 1/2
 = lambda, kappa and n are 1, and eta = 1/4 = lambda/(n^2 K kappa) is the step that the lemma requires, with constant 1.
-With sigma = m^(-1/5), m sigma^2 grows as the lemma requires, and the printed bound tends to 0. Let f = y(0), p = #{u_r
->= 0} and q = #{0 <= u_r < R} with R = eta |1 - f|/sqrt m. In the one local step before J(1), each neuron with u_r >= 0
-moves by R. At most q of these neurons become inactive, and no neuron becomes active. So, with y' the output after this
-step,
+With sigma = m^(-1/5), m sigma^2 grows as the lemma requires, and the printed bound tends to 0. Let f = y(0),
+p = #{u_r >= 0} and q = #{0 <= u_r < R} with R = eta |1 - f|/sqrt m. In the one local step before J(1), each neuron with
+u_r >= 0 moves by R. At most q of these neurons become inactive, and no neuron becomes active. Let y' be the output
+after this step. Then
   B_3 = -eta (J(0) f + J(1) y'),  y' - f = (1 - f) eta (p - theta)/m with theta in [0, q],  p - q <= m |J(1)|^2 <= p,
-which encloses |B_3|. For nearly every network f and q are small and p/m is near 1/2. Indeed, P(|f| > s) <= sigma^2/(2
-s^2) by Chebyshev, and P(|p/m - 1/2| > tau) <= 2 exp(-2 m tau^2) by Hoeffding. If |f| <= 1, P(q > q') <= (2 eta/sqrt
-m)/(sigma sqrt(2 pi)) m/q' by Markov.
+which encloses |B_3|. For nearly every network f and q are small and p/m is near 1/2. Indeed,
+P(|f| > s) <= sigma^2/(2 s^2) by Chebyshev, and P(|p/m - 1/2| > tau) <= 2 exp(-2 m tau^2) by Hoeffding. If |f| <= 1,
+P(q > q') <= (2 eta/sqrt m)/(sigma sqrt(2 pi)) m/q' by Markov.
 
 Holds: the bound plus |H^(-1/2)((I - rho H)^T - M^T) y|, where M is the exact map of a round. In this example the added
 norm is sqrt 2 eta^2/4.

@@ -8,7 +8,7 @@ P(w >= 0) = 1/2 is a 1 by 1 matrix, lambda = 1/2, kappa = n = 1, and eta_l = 1/4
 the paper requires, with constant 1. At infinite width a round is two steps of gradient descent, which multiply the
 residual by (1 - eta_l/2)^2 = 1 - rho/2 + eta_l^2/4. The last term, which is 1/64 here, is in xi(t)/(y - y(t)) at every
 width. For K = 1 there is no such term, and (18) is right. The printed bound, rho n^(5/2) kappa sqrt(log(m/delta))
-log(n/delta)/(sigma lambda sqrt m) with its O-constant taken as 1, is violated by networks of width 2e6. With any other
+log(n/delta)/(sigma lambda sqrt m), with its O-constant taken as 1, is violated by networks of width 2e6. With any other
 constant, wider networks violate it.
 A second case has two clients, whose samples are unit vectors at 60 degrees, H = ((1/2, 1/6), (1/6, 1/2)), and a larger
 step.
