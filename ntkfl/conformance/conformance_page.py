@@ -17,8 +17,8 @@ from ntkfl.version import VERSION
 COLUMNS = ("method", "verdict", "cases", "what it does", "first difference")
 NAMED = 3  # the largest number of explanations that are written out
 FAIR = (
-    "Found on these cases. A variant is no fault by itself: another paper, or another reading of the same one, may ask "
-    "for it."
+    "Found on these cases. A variant is not always a fault, since another paper, or another reading of the same paper, "
+    "may define the method so."
 )
 
 

@@ -125,7 +125,8 @@ class MethodVerdict:
     Args:
         outcome: the worst outcome of its cases.
         explained: the variants, or pairs of variants, that agree with every answer; () if no known variant does.
-        in_part: the variants that explain some answers, each with their number, if no variant explains all of them.
+        in_part: if no variant explains all answers, the variants that explain some of them, each with the number of
+            these answers.
     """
 
     method: str

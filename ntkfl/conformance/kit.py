@@ -78,7 +78,7 @@ def arrays(path: Path, shapes: Mapping[str, tuple[int, ...]], required: Collecti
             names = [name.removesuffix(".npy") for name in file.namelist()]
             for name in required:
                 if name not in names:
-                    raise Refused(f"there is no {name!r}; what came has {_listed(names)}")
+                    raise Refused(f"there is no {name!r}; the answer has {_listed(names)}")
             for name in names:
                 if name not in shapes:
                     raise Refused(f"{name!r} is no name of this case; its names are {_listed(shapes)}")
@@ -392,7 +392,7 @@ clips g to the norm `clip`, and adds `weight_decay` w. Then v <- `momentum` v + 
 w <- w - rate v. `diloco-adamw` takes steps of AdamW instead, on the clipped g, with decoupled weight decay rate
 `weight_decay` w; each client keeps its moments and its count of steps from round to round.
 
-An implementation agrees with a case where no number is off by more than {TOLERANCE:g} times the largest number of its
+An implementation agrees with a case if no number is off by more than {TOLERANCE:g} times the largest number of its
 round, or times 1 if that is larger. In float32 the limit is {MARGIN} times the sum of two errors: the largest error of
 the reference in any round so far, when it is run in float32, and float32's rounding (1.2e-7) times the same largest
 number. What `limit` says holds exactly.
@@ -411,7 +411,7 @@ def write(out: Path, methods: Collection[str] | None = None) -> int:
     """
     chosen = cases(methods)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise OSError(f"{out} is there and not an empty folder; name a new one")
+        raise OSError(f"{out} exists and is not an empty folder; name a new one")
     out.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:

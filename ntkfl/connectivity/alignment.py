@@ -190,7 +190,7 @@ def checked_order(name: str, order, units: int) -> Int[np.ndarray, " h"]:
 
 
 def balanced(network: TwoLayer) -> TwoLayer:
-    """The network whose units' weights are rescaled to (c u, v / c) so that |u_r| = |v_r| for every unit r.
+    """The network with each unit's weights (u, v) rescaled to (c u, v / c), so that |u_r| = |v_r| for every unit r.
 
     The function is the same, and of all such rescalings the result has the smallest norm. Units whose incoming or
     outgoing weights are all 0 add nothing to the output and are not changed.

@@ -55,8 +55,8 @@ def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], para
         alone = torch.cat([_called(name, outputs, own, row[None]).reshape(1, *first.shape[1:]) for row in trial])
         if (first - alone).abs().max() > ALIKE * first.abs().max():  # False if an output is not finite
             raise ValueError(
-                f"{name} gives a sample other outputs beside another sample than alone; each sample must be treated by "
-                "itself: use GroupNorm or LayerNorm for a norm over the batch, and nothing else that goes over it"
+                f"{name} gives a sample different outputs alone and beside another sample; each sample must be treated "
+                "by itself: use GroupNorm or LayerNorm for a norm over the batch, and no other operation over the batch"
             )
     gradients = _gradients(first, own)
     without = [key for key, gradient in gradients.items() if gradient is None]

@@ -318,7 +318,7 @@ class Method:
         server: the server's step on the means of the clients' uploads.
         weighting: the weights p_i of the server's means over the cohort S. "size": n_i / sum_(j in S) n_j with the
             numbers n_i of samples; "uniform": 1 / |S|.
-        weighting_of: for uploads whose weighting is another one, the weighting by the upload's name.
+        weighting_of: the weightings of those uploads that have another one, by the upload's name.
         draws: number of uniform random numbers that each step gets.
         needs: the method's requirements: "classes" (integer labels), "split" (a model with a head), "sgd" (local steps
             whose displacement is a sum of gradients).

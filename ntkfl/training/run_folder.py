@@ -62,7 +62,7 @@ class RunFolder:
             )
         for name in (CONFIG, METRICS):
             if (self.path / name).exists():
-                raise FileExistsError(f"{self.path / name} stands already, and belongs to no run; name another folder")
+                raise FileExistsError(f"{self.path / name} exists already, and belongs to no run; name another folder")
 
     def lock(self) -> int:
         """Make the folder if needed, and lock it until the returned file descriptor is closed or this process ends.

@@ -391,7 +391,7 @@ def test_what_is_no_state_of_two_linear_layers_is_refused_and_nothing_is_unpickl
         "module": "no file of tensors alone",
         "harm": "no file of tensors alone",
         "harm2": "no file of tensors alone",
-        "deep": "it is no two-layer network. Of others, barriers are evaluated on a grid",
+        "deep": "it is no two-layer network. Barriers of other networks are evaluated on a grid",
         "square.safetensors": "may come first in answer.bias (3,), answer.weight (3, 3), encode.bias (3,), encode",
         "apart": "do not follow one another",
         "tensor": "it must hold what module.state_dict() gives",

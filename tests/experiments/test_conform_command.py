@@ -82,7 +82,7 @@ def test_a_variant_a_failure_and_what_is_left_out_are_said(faulty, tmp_path):
         (["run", PLAIN, "--python", "python9"], "the interpreter is 'python9'; there is no such file"),
         (["run", PLAIN, "--limit", "0"], "the limit is 0 s; it must be positive"),
         (["run", PLAIN, "--json", PLAIN], "is what is read; the output needs a file of its own"),
-        (["cases", "--out", PLAIN.parent], "is there and not an empty folder; name a new one"),
+        (["cases", "--out", PLAIN.parent], "exists and is not an empty folder; name a new one"),
         (["variants", "--method", "fedsgd"], "the kit has no method 'fedsgd'."),
     ],
 )

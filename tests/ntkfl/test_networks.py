@@ -628,7 +628,7 @@ class TestRefused:
             (lambda z: z[:, :0], r"Odd gives \(2, 0\) for 2 samples"),
             (functional.dropout, "Odd gives other outputs when it is called again"),
             (lambda z: z + torch.randn_like(z), "Odd gives other outputs when it is called again"),
-            (lambda z: z - z.mean(0), "Odd gives a sample other outputs beside another sample than alone"),
+            (lambda z: z - z.mean(0), "Odd gives a sample different outputs alone and beside another sample"),
             (nn.BatchNorm1d(3, affine=False, track_running_stats=False), "Odd gives a sample other|Odd fails"),
             (lambda z: z.detach(), r"Odd has no derivative in any of its parameters \(layer.weight, layer.bias\)"),
             (torch.sign, "Odd has no derivative in any of its parameters"),

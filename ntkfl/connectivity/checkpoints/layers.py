@@ -30,7 +30,7 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
     """The arrays under the names hidden and readout and, if the file has biases, bias and output_bias.
 
     Weights named NAME.weight are (outputs, inputs), as torch has them; weights named kernel are (inputs, outputs); for
-    other weights the shapes decide. The first layer is the one whose outputs have the number of the other's inputs. If
+    other weights the shapes decide. The first layer is the one with as many outputs as the other layer has inputs. If
     both orders are possible, the numbers in the names decide, or the order in the file.
 
     Raises:
@@ -50,8 +50,8 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
     vectors = [name for name, array in arrays.items() if array.ndim == 1]
     if len(matrices) != 2 or len(vectors) > 2 or len(arrays) != len(matrices) + len(vectors):
         raise ValueError(
-            f"{where} has {given}: it is no two-layer network. Of others, barriers are evaluated on a grid: train them "
-            "with ntkfl train, or see ntkfl.connectivity.TorchNetwork; ntkfl certify has --network"
+            f"{where} has {given}: it is no two-layer network. Barriers of other networks are evaluated on a grid: "
+            "train such networks with ntkfl train, or see ntkfl.connectivity.TorchNetwork; ntkfl certify has --network"
         )
     arrays = {name: finite_array(f"{where}: {name}", array) for name, array in arrays.items()}
     bias_of = _biases(list(arrays), matrices, vectors)

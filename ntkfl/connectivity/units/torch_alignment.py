@@ -248,8 +248,8 @@ def unit_numbers(network: TorchNetwork, x: Tensor | np.ndarray, by: By = "weight
         if not np.isfinite(view.values).all():
             what = "activations" if by == "activations" else "parts of the outputs"
             raise ValueError(
-                f"of {len(viewed)} layers that read units' values number {number}, counted from 0, has {what} that are "
-                "not finite; all must be: take other inputs, or compare by weights"
+                f"layer {number}, counted from 0, of the {len(viewed)} layers that read units' values has {what} that "
+                "are not finite; they must be finite: take other inputs, or compare by weights"
             )
     return units, viewed
 

@@ -151,13 +151,13 @@ class Federation:
             raise ValueError(f"{self.method.name} needs a model with a head of its own; {self.model.name} has none")
         if "sgd" in self.method.needs and not isinstance(self.optimizer, SGD):
             raise ValueError(
-                f"{self.method.name} reads mean gradients off the clients' displacements, which sgd allows and "
-                f"{type(self.optimizer).__name__} does not: take sgd, or an option of the method that does without"
+                f"{self.method.name} computes mean gradients from the clients' displacements, which sgd allows and "
+                f"{type(self.optimizer).__name__} does not: take sgd, or an option of the method that needs none"
             )
         if "sgd" in self.method.needs and isinstance(self.optimizer, SGD) and self.optimizer.of:
             raise ValueError(
-                f"{self.method.name} reads mean gradients off the clients' displacements, which parameters with "
-                "steps of their own do not allow: leave `of` of sgd out"
+                f"{self.method.name} computes mean gradients from the clients' displacements, which is not possible if "
+                "parameters have steps of their own: leave `of` of sgd out"
             )
         if isinstance(self.work.steps, tuple) and len(self.work.steps) != self.data.clients:
             raise ValueError(f"steps names {len(self.work.steps)} clients; there are {self.data.clients}")

@@ -85,7 +85,7 @@ class FewerEpochs(LocalWork):
             raise ValueError(f"steps is {self.steps}; passes are counted in epochs here, so it must be None")
         if self.start < 0 or self.every < 1:
             raise ValueError(
-                f"start is {self.start} and every is {self.every}; rounds begin at 0, one pass falls every 1 or more"
+                f"start is {self.start} and every is {self.every}; start must be 0 or more, every 1 or more"
             )
 
     def at(self, number: int) -> LocalWork:

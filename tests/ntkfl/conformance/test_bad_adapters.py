@@ -38,7 +38,7 @@ BAD = {
     ),
     "hangs": ("time.sleep(1000)", "no answer within 3 s"),
     "nothing": ("return None", "TypeError: run returned NoneType; run(case) must return, or yield, a dictionary"),
-    "empty": ("return []", "there is no 'head.weight'; what came has nothing"),
+    "empty": ("return []", "there is no 'head.weight'; the answer has nothing"),
     "text": ("return 'done'", "TypeError: run returned str"),
     "numbers": ("return [1, 2, 3, 4]", "TypeError: a round is int; run(case) must return"),
     "too few rounds": (
@@ -67,7 +67,7 @@ BAD = {
     ),
     "a wrong name": (
         "return [{'w': 1.0} for one in good(case)]",
-        "there is no 'head.weight'; what came has 'w'",
+        "there is no 'head.weight'; the answer has 'w'",
     ),
     "a name too many": (
         "return [one | {'velocity': np.zeros(3)} for one in good(case)]",

@@ -197,5 +197,5 @@ def test_the_kit_is_a_folder_of_files_without_pickles(tmp_path):
         with np.load(folder / EXPECTED, allow_pickle=False) as expected:
             assert set(listed["required"]) <= set(expected.files)
             assert all(expected[name].shape == (case.rounds, *shape) for name, shape in case.shapes.items())
-    with pytest.raises(OSError, match="is there and not an empty folder; name a new one"):
+    with pytest.raises(OSError, match="exists and is not an empty folder; name a new one"):
         write(tmp_path / "kit")

@@ -164,11 +164,11 @@ class Roots(nn.Module):
 def test_numbers_that_are_not_finite_are_refused():
     (net,) = networks(nn.Sequential(nn.Linear(3, 3), nn.Tanh(), Roots(off=True)), 0, 1)
     assert unit_numbers(net, inputs(), "activations")[1]
-    with pytest.raises(ValueError, match=r"of 2 layers .* number 0, counted from 0, has parts of the outputs that"):
+    with pytest.raises(ValueError, match=r"layer 0, counted from 0, of the 2 layers .* has parts of the outputs that"):
         unit_numbers(net, inputs(), "outputs")
     (net,) = networks(Roots(off=False), 0, 1)
     with pytest.raises(
-        ValueError, match=r"of 1 layers .* number 0, counted from 0, has activations that are not finite"
+        ValueError, match=r"layer 0, counted from 0, of the 1 layers .* has activations that are not finite"
     ):
         unit_numbers(net, inputs(), "activations")
     assert unit_numbers(net, inputs())[1]

@@ -126,7 +126,7 @@ def test_a_rate_of_zero_leaves_the_variates():
 def test_control_variates_from_displacements_need_sgd():
     run = on_classes("scaffold")
     with pytest.raises(
-        ValueError, match="scaffold reads mean gradients off the clients' displacements, which sgd allows"
+        ValueError, match="scaffold computes mean gradients from the clients' displacements, which sgd allows"
     ):
         replace(run, optimizer=Adam())
     replace(run, method=build("scaffold", CrossEntropy(), option="I"), optimizer=Adam())

@@ -183,7 +183,7 @@ def test_a_folder_holds_one_run(tmp_path):
         toy_run("fedavg", out=tmp_path)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "metrics.csv").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"metrics.csv stands already, and belongs to no run"):
+    with pytest.raises(FileExistsError, match=r"metrics.csv exists already, and belongs to no run"):
         toy_run(out=tmp_path / "other")
     assert (tmp_path / "other" / "metrics.csv").read_text() == "mine"
 

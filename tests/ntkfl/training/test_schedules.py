@@ -101,7 +101,7 @@ def test_a_federation_does_the_work_of_the_round():
         (lambda: MildExploration(0.1, -1), "the schedule switches is -1; it must be an integer, 0 or more"),
         (lambda: MildExploration(0.1, 3, late=1.5), "the decay of the learning rate is 1.5"),
         (lambda: FewerEpochs(steps=3), "steps is 3; passes are counted in epochs here"),
-        (lambda: FewerEpochs(every=0), "start is 0 and every is 0; rounds begin at 0"),
+        (lambda: FewerEpochs(every=0), "start is 0 and every is 0; start must be 0 or more"),
         (lambda: FewerEpochs(epochs=0), "epochs is 0; it must be a positive integer"),
     ],
 )

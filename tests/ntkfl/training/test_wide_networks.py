@@ -283,7 +283,7 @@ def test_of_a_step_by_parameter_only_the_named_ones_change_and_momentum_keeps_th
 def test_methods_that_read_gradients_off_displacements_refuse_steps_by_parameter():
     problem = data.digits(n=6, seed=0, clients=2)
     network = WideNetwork().model((64,), 5)
-    with pytest.raises(ValueError, match=r"scaffold reads mean gradients.*leave `of` of sgd out"):
+    with pytest.raises(ValueError, match=r"scaffold computes mean gradients.*leave `of` of sgd out"):
         network_federation(
             problem, SETUP, network, method=scaffold.method(HalfSquares("sum")), optimizer=SGD(of={"readout.weight": 2})
         )
