@@ -375,7 +375,10 @@ def checked_rows(name: str, array) -> np.ndarray:
 
 
 def require_labels(problem: Problem) -> None:
-    """Raise a ValueError if every label is 0, because then there is nothing to learn from the outputs 0."""
+    """Raise a ValueError if every label is 0.
+
+    The outputs before training are 0 too, so that there is nothing to learn.
+    """
     if not problem.y.any():
         raise ValueError("the labels are all 0, as the outputs are before training: there is nothing to learn")
 

@@ -27,7 +27,7 @@ GROUPED = 2**21
 # with at least this many samples times neurons times local steps of all rounds, compiling the passes (three seconds)
 # saves time
 COMPILED = 2**28
-# the same product, from which on compiling `switch_tracking` (three seconds) saves time in a run in groups
+# with at least this size of the same product, compiling `switch_tracking` (three seconds) saves time in groups
 TRACKED = 2**30
 FEW_SAMPLES = 32  # for clients of up to this many samples, the compiled product with the Gram matrix is as fast as BLAS
 

@@ -520,7 +520,7 @@ class Series(NamedTuple):
     sums: Float[np.ndarray, "T terms"]
     cut: Float[np.ndarray, "2 T"]  # (2, T): errors by truncation and rounding, of the powers and of the sums
     rounds: Float[np.ndarray, " T"]
-    # degree of the interpolation; at x outside the interval no omitted term is larger than the term of this degree
+    # degree of the interpolation; outside [-1, 1] no omitted term is larger than the term of this degree
     nodes: int
 
     @classmethod

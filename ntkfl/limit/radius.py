@@ -18,8 +18,8 @@ from ntkfl import interruption
 
 EPSILON = np.finfo(float).eps  # twice `UNIT`, the rounding error of one operation
 SQUARINGS = 60
-WRITTEN_OUT = 4  # number of rounded terms in a sum is this times the number of rows
-ROUNDED = 16  # number of rounded terms in a sum, for each row
+WRITTEN_OUT = 4  # for up to this many rows a Lyapunov equation is solved as a general linear system
+ROUNDED = 16  # the number of rounded terms in a sum is this times the number of rows
 
 
 def radius_bounds(

@@ -27,7 +27,7 @@ SAFELY_POSITIVE = 1e-2
 SHARED = 4096
 # clients of up to this many samples are stacked, because for such small blocks a call takes longer than its products
 SMALL = 16
-EXACT_INTEGERS = 2**53  # numbers of rounds beyond this are not exact in float64
+EXACT_INTEGERS = 2**53  # beyond this, not every number of rounds is exact in float64
 
 
 def decay(x: np.ndarray, terms: np.ndarray | int) -> np.ndarray:
