@@ -160,7 +160,7 @@ def test_sizes_may_have_different_numbers_of_samples():
     counts = [48, 32, 24, 16, 8, 4, 3]
     samples = [size**-0.5 * rng.standard_normal(count) for size, count in zip(SIZES, counts, strict=True)]
     fit = slope(SIZES, samples)
-    # The slope of the RMS is that of the RMS at each size.
+    # The fitted slope is that of the root mean square of the samples at each size.
     assert fit.value == slope(SIZES, [np.sqrt((v**2).mean()) for v in samples]).value
     back = slope(SIZES[::-1], samples[::-1])
     assert abs(back.value - fit.value) < 1e-12

@@ -78,7 +78,7 @@ def test_clients_that_take_part_in_no_round_are_the_reason_that_residuals_stay()
     left = np.linalg.norm(problem.y - moving @ np.linalg.pinv(moving) @ problem.y) / np.linalg.norm(problem.y)
     with pytest.raises(ValueError, match="of it stays, since clients 0, 1 and 3 take part in no round"):
         regime.rounds_to(0.999 * left)
-    # The residual falls until only the remainder is left, which belongs to the absent clients.
+    # The residual falls until only the remainder of these least squares is left.
     rounds = regime.rounds_to(1.01 * left)
     assert 0 < rounds < 200 and regime.root_mean_square(rounds) <= 1.01 * left * np.linalg.norm(problem.y)
 

@@ -301,7 +301,7 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
     ("LinearRounds", linear_rounds.LinearRounds, CLIENT),
     ("FederatedData", FederatedData, TENSORS),
 ]
-# These arguments may be infinite, because a bound may be.
+# These arguments may be infinite, because a bound may be infinite.
 INFINITE = {("Estimate", "value"), ("Estimate", "error"), ("doubtful", "error"), ("finite_estimate", "error")}
 SAYS = {"h": "the matrix"}  # the words of a message for an argument, if they differ from its name
 

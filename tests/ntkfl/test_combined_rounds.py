@@ -1,4 +1,5 @@
-"""Tests of moments of rounds in which everything is random or changes at once.
+"""Tests of moments of rounds in which clients and batches are drawn, noise is added and the steps change, often all at
+once.
 
 They are compared with the mean over every draw, each run step by step on the weights.
 """

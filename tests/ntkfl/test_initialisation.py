@@ -31,7 +31,8 @@ def test_a_narrow_network_is_the_beginning_of_a_wide_one(narrow, extra, seed):
 def test_the_second_chunk_is_normal_of_its_own_key_and_shape(d):
     """The second chunk of weights is normal, from its own key and shape.
 
-    The compiled draw gives the same network for any number of values at once, even if its d is compiled differently.
+    A network must not depend on how many values the compiled draw makes at once, or on how the draw is compiled for d
+    inputs.
     """
     of_hidden, of_signs = jax.random.split(jax.random.fold_in(jax.random.key(9, impl="threefry2x32"), 1))
     hidden, signs = (part[CHUNK:] for part in draw(2 * CHUNK, d, seed=9))

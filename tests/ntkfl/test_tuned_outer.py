@@ -161,7 +161,8 @@ def test_nesterov_within_a_budget_of_samples_is_the_best_of_a_grid_by_enumeratio
 def test_the_search_for_a_falling_rate_is_not_held_by_the_nearest_valley():
     """The search for a falling rate does not stop in the nearest local minimum.
 
-    With full batches there are many of them. A search from a single start ended 8% above this grid.
+    With full batches there are many local minima. A search from a single start ended 8% above the best point of this
+    grid.
     """
     problem = ragged((2, 2, 1), seed=12)
     h = problem.x @ problem.x.T

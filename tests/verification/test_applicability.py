@@ -90,8 +90,10 @@ def test_what_is_left_open_is_chosen_for_a_quick_and_stable_look(options, monkey
     open_ = replace(options, width=None, rounds=None, eta_local=None)
     problem = data.named(options.data)
     chosen = for_a_look(problem, open_, 100 * np.eye(problem.n))
-    assert (chosen.width, chosen.rounds, chosen.eta_local) == (1024, 20, 0.01)  # The step is half of 2/100.
-    assert for_a_look(problem, open_, np.eye(problem.n)).eta_local is None  # The default step is stable.
+    # The limit of the step is 2/100, and half of the limit is chosen.
+    assert (chosen.width, chosen.rounds, chosen.eta_local) == (1024, 20, 0.01)
+    # The default step is stable, so none is chosen.
+    assert for_a_look(problem, open_, np.eye(problem.n)).eta_local is None
     for columns, width in ((1024, 1024), (4096, 256), (20_000, 64)):
         wide = replace(problem, x=np.ones((problem.n, columns)))
         assert for_a_look(wide, open_, np.eye(problem.n)).width == width

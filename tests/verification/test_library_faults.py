@@ -1,7 +1,7 @@
 """Tests of faults that are planted in the library: they are planted wherever a function was imported, and removed
 again.
 
-Statements notice them.
+Each fault must change the verdict on a statement.
 """
 
 import json
@@ -191,7 +191,8 @@ def test_faults_are_of_many_functions_and_name_statements_that_exist():
 
 
 def test_a_form_that_differs_without_the_fault_notices_nothing(monkeypatch):
-    """A form that differs without the fault notices nothing.
+    """If the verdict on a form differs from the record even without the fault, the form does not count as noticing the
+    fault.
 
     With too few cases a form is untested, whether the library is right or not.
     """

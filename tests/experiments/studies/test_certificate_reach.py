@@ -67,8 +67,9 @@ def test_the_largest_residual_is_one_that_certifies():
 
 @pytest.mark.parametrize("name", ["fc:3:erf", "fc:4:relu", "fc:2:gelu:standard"])
 def test_networks_are_those_of_any_width(name):
-    """`ntkfl.networks.wide` gives the same outputs with these weights, and outputs of the same size with its own
-    weights.
+    """With the weights of `drawn`, `ntkfl.networks.wide` gives the same outputs.
+
+    Its own initial weights have the same size.
     """
     layers, network = drawn(name, 30, 6, 1), wide(name)
     keys = [*(f"layer{k + 1}.weight" for k in range(len(layers) - 1)), "readout.weight"]

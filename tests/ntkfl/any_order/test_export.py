@@ -273,9 +273,7 @@ def test_a_class_is_final_only_beyond_all_neurons_that_may_become_active(tmp_pat
 
 
 def test_units_of_the_weights_do_not_matter(exported, folder, capsys):
-    """If weights, labels and distance are multiplied by a power of two, the proof is the same, however small
-    they are.
-    """
+    """If weights, labels and distance are multiplied by one power of two, however small, the proof is the same."""
     for name in ("hidden", "y", "solution"):
         change(folder, name, lambda values: values.__imul__(2.0**-400))
     edit_json(folder, lambda c: c["claim"].update(distance=2.0**-400 * c["claim"]["distance"]))

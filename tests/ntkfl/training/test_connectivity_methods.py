@@ -196,7 +196,8 @@ def test_as_released_is_sequential_at_half():
 def test_plus_as_released_counts_an_anchor_s_gradient_at_w_too():
     """As released, FedGuCci+ counts an anchor's gradient at w too.
 
-    Without calibration and at radius 0, both passes are at w. This equals the released FedGuCci with twice the beta.
+    FedGuCci+ computes gradients in two passes. Without calibration and at radius 0, both passes are at w. The result
+    then equals that of the released FedGuCci with twice the beta.
     """
 
     def plus(rho, **options):

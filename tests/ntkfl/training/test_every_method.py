@@ -1,6 +1,6 @@
 """Tests of properties of every method, with and without IMA.
 
-Methods with parts of their own equal plain loops.
+Methods whose local steps or states are of a special kind are compared with plain loops.
 """
 
 from dataclasses import replace
@@ -163,7 +163,7 @@ def test_equals_the_plain_loop_however_clients_are_grouped(case, optimizer, part
         for name, value in kept.items():
             if name == "anchors":
                 assert np.abs(state.server["anchors"].numpy() - value).max() < 1e-10
-            else:  # Clients have all other values.
+            else:  # All other values are states of the clients.
                 (own,) = state.clients["rule"].values()
                 seen = state.seen.numpy()
                 assert np.abs(rows(own)[seen] - value[seen]).max() < 1e-10 and not value[~seen].any()
