@@ -150,7 +150,7 @@ def _in_any_order(
     if asked.export is not None and certificate.certified:
         _export(certificate, asked.export, problem.x_test if asked.test else None)
     elif asked.export is not None:
-        typer.echo(f"  nothing is exported to {asked.export}: only a certificate that holds is", err=True)
+        typer.echo(f"  nothing is exported to {asked.export}: only a certificate that holds can be", err=True)
     if draw and asked.plot is not None:
         draw(_picture(certificate, problem, picture_kind(asked.plot)))
     return attacked

@@ -172,7 +172,7 @@ def _export(certificate: Either, folder: Path, x_test: Any) -> None:
     from ntkfl.smooth_networks.export import SCRIPT, export_network
 
     if not certificate.certified:
-        typer.echo(f"  nothing is exported to {folder}: only a certificate that holds is", err=True)
+        typer.echo(f"  nothing is exported to {folder}: only a certificate that holds can be", err=True)
         return
     assert isinstance(certificate, NetworkCertificate)
     with bad_input():

@@ -205,7 +205,7 @@ def _watched(options: "Options", problem: "Problem", setup: "Setup", rounds: int
 
     def kept() -> str:
         command = replay("ntkfl certify", options, setup, *after_rounds(reached, every))
-        return f"round {reached} was the last one looked at; whether it certifies is found by\n{command}"
+        return f"round {reached} was the last one looked at; this command finds whether it is certified:\n{command}"
 
     with if_stopped(kept):
         for reached, shortfall, judged in watch(problem, setup, rounds, every):
@@ -256,9 +256,9 @@ def _boundary(
 
     def kept() -> str:
         if not certified:
-            return f"no {name} that was tried certifies so far"
+            return f"so far no {name} that was tried gives a certificate"
         best = max(certified) if steps else min(certified)
-        return f"{name} {best:g} certifies; --{name.replace('_', '-')} {best:g} begins the search there"
+        return f"{name} {best:g} gives a certificate; --{name.replace('_', '-')} {best:g} begins the search there"
 
     with if_stopped(kept):
         result = searched(problem, setup, after, every, steps=steps, progress=say)

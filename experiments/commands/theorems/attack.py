@@ -72,7 +72,7 @@ def attack(
     findings = untested = tried = admitted = 0
     seconds = 0.0
     for number, (statement, chosen) in enumerate(statements):
-        whole = f"{number} of {len(statements)} forms were searched to the end; what was found is said above"
+        whole = f"{number} of {len(statements)} forms were searched to the end; what was found is printed above"
         path, refused = folder / file_name(statement, chosen), bad_input(OSError, ExtensionError)
         with if_stopped(lambda: whole), held(), refused, reserved(path) as (write,):  # noqa: B023
             from verification.search import attack as search, written
