@@ -11,7 +11,8 @@ from ntkfl.training.tree import Params
 
 # allowed difference relative to the largest output; float32 sums taken in another order differ by far less
 ALIKE = 1e-4
-LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"  # parts of torch.func's errors for `if` or .item()
+# words in torch.func's errors if a network uses `if` or .item() on computed numbers
+LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"
 POINTS = 8  # a network whose derivatives are all 0 is also evaluated at so many other parameters
 
 

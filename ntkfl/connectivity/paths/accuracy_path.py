@@ -35,8 +35,8 @@ Row = tuple[float, float, int, int, int, int]
 class Strips:
     """Strips in which a sample is undecided: the sample, the ends, and whether it is correct.
 
-    `before`, `after`, `low` and `high` are 1 for correct and 0 for wrong: before the strip, after it, and at least and
-    at most within it.
+    `before` and `after` are 1 if the sample is correct before or after the strip, and 0 if it is wrong there. `low` and
+    `high` are bounds of this number within the strip.
 
     A strip that has been decided does not belong to a single sample. It has numbers of correct samples in place of ones
     and zeros.

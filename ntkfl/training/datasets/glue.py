@@ -31,8 +31,7 @@ class WordPiece:
     def encode(self, first: str, second: str | None, longest: int) -> list[int]:
         """The tokens of [CLS] first [SEP], or of [CLS] first [SEP] second [SEP].
 
-        If these are more than `longest` tokens, the text that is longer at the time loses its last token, again and
-        again.
+        As long as these are more than `longest` tokens, the longer of the two texts loses its last token.
         """
         parts = [self.tokens(text) for text in (first, second) if text is not None]
         while sum(map(len, parts)) + 1 + len(parts) > longest:

@@ -30,8 +30,8 @@ from ntkfl.training.tree import one_a_row
 def table(path: Path, target: str | None = None) -> Samples:
     """The samples of a user's file. Labels that are 0..C-1 (all present), +-1 or one-hot become classes.
 
-    Other labels are real numbers. With the target "real" all labels stay real numbers; with any other target other
-    whole numbers become classes too, in ascending order.
+    Other labels are real numbers. With the target "real" all labels stay real numbers. With any other target, whole
+    numbers that are not 0..C-1 become classes too, in ascending order.
 
     Raises:
         FileNotFoundError: no such file.

@@ -134,7 +134,7 @@ class EngineRound:
     """A round of the engine on a linear model with C outputs, which are trained side by side.
 
     A call maps weights, memory and labels, (n (parts + 1), C), to the weights and the memory after the round, (n parts,
-    C). Rows are in this order.
+    C). The rows of both arrays are in the order named here.
 
     `places` has the path of each leaf of the state that holds vectors of weights, and the leaf's leading shape. `parts`
     is the number of these vectors. `still` has the other leaves, which no round changes.
@@ -220,7 +220,8 @@ def _of_coefficients(weights: Tensor, z: Tensor) -> Tensor:
 def _check(run: EngineRound, columns: np.ndarray) -> None:
     """Refuse a round if it differs from its linear map on random states.
 
-    It differs if the round is not linear, or depends on the weights not only through outputs and gradients.
+    It differs if the round is not linear, or if it depends on the weights in other ways than through outputs and
+    gradients.
     """
     rng, n, gram = np.random.default_rng(0), len(run.blocks.gram), run.blocks.gram
     values, vectors = np.linalg.eigh(gram)
@@ -240,7 +241,7 @@ def _check(run: EngineRound, columns: np.ndarray) -> None:
             state[:n] *= run.blocks.eta_local
         labels, moved, size = state[-n:] + gram @ state[:n], weights(state[:-n]), np.abs(state)
         size[-n:] += np.abs(gram) @ size[:n]
-        for _ in run.places:  # a vector of small size may show only in a later round that the round is not linear in it
+        for _ in run.places:  # if a round is not linear in a small vector, this may show only in later rounds
             moved = run(np.concatenate([moved, labels]), features)
             state, size = columns @ state, np.abs(columns) @ size
             off = np.abs(moved - weights(state)).reshape(-1, n).max(axis=1)  # error of each vector

@@ -102,7 +102,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
     def wobble(errors: LocalErrors) -> Wobble:
         wrong, least = errors.response, 2 - alpha * float(largest)
-        # N W = 3 P / (2 - alpha P)
+        # for the weights W of the feedback, N W = 3 P / (2 - alpha P)
         of_weights = 6 / clients * wrong / (least * (least - alpha * wrong)) if alpha * wrong < least else np.inf
         return Wobble(relative(wrong, float(smallest)), alpha * wrong, 0.0, of_weights)
 

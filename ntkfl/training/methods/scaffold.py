@@ -16,7 +16,8 @@ from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 
 NAME = "scaffold"
-# the move of a round is divided by g k only if g k is between 1 / LARGEST_DIVISOR and LARGEST_DIVISOR
+# the move of a round is divided by the server rate times the summed local steps only if this product is between 1 /
+# LARGEST_DIVISOR and LARGEST_DIVISOR
 LARGEST_DIVISOR = 2.0**100
 
 
@@ -119,7 +120,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         met = blocks.apply(response, residual) - blocks.apply(later, drift)
         return server_rate / clients * (met + uneven * beta), (residual if exact else met / length[:, None],)
 
-    pull = server_rate * length * response  # g k p
+    pull = server_rate * length * response  # g k p in the notation above
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # `OuterSpectrum.known` checks the quotients
         outer = OuterSpectrum(length / (pull + later), response / length, pull / (pull + later))
     if exact or not even:
@@ -137,7 +138,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         of_drift = errors.blocks * errors.grown * walked**3 / 4
         scale, zero = relative(of_response + of_drift, 1 / float(part.max())), errors.response / walked
         least = float((2 - outer.zero).min()) - zero
-        # N W = (g k P + 2 G) / (2 k - P)
+        # for the weights W of the feedback, N W = (g k P + 2 G) / (2 k - P)
         of_weights = (of_response + 2 * of_drift) / clients + errors.response * float(feedback.weights.max())
         return Wobble(scale, zero, 2 * scale, of_weights / (walked * least) if least > 0 else np.inf)
 
