@@ -23,7 +23,7 @@ from ntkfl.problem import Weights
 Result = TypeVar("Result")
 
 ASKED = ("n_runs", "prepare", "sharper", "fresh", "redrawn")  # the members that checks use, apart from `describe`
-READ_FROM = {  # word in a report -> attribute of a case that has a problem and a setup
+READ_FROM = {  # maps a word in a report to an attribute of a case that has a problem and a setup
     "problem": "problem.name",
     "n": "problem.n",
     "N": "problem.n_clients",

@@ -9,7 +9,8 @@ from ntkfl.problem import Problem, Setup, Weights
 
 __all__ = ["THEOREMS", "Theorem", "a_priori_certificate", "expected", "require_memory", "stable_step_certificate"]
 
-Theorem = Callable[[Problem, Setup, Weights], Any]  # its result has certified, residual_factor, shortfall, to_dict
+# the result has the members certified, residual_factor, shortfall and to_dict
+Theorem = Callable[[Problem, Setup, Weights], Any]
 
 THEOREMS: Mapping[str, Theorem] = {
     "fl-ntk/X.11 (B.3')": a_priori_certificate,

@@ -213,7 +213,7 @@ class FederatedRun(Case):
 
     @cached_property
     def rounds(self) -> np.ndarray:
-        """0..T, (T+1,)."""
+        """The numbers 0..T of the rounds, (T+1,)."""
         return np.arange(self.setup.rounds + 1)
 
     @cached_property

@@ -60,7 +60,7 @@ class Hypothesis:
     name: str
     says: str
     margin: Callable[[Any], Estimate | float]
-    # whether it depends only on the case's data and setup, without balls; it is then checked before any simulation
+    # whether it depends only on the case's data and setup and needs no balls; it is then checked before any simulation
     free: bool = False
     eased_by: tuple[str, ...] = ()  # the `Options` by which a user may meet it
 
@@ -88,7 +88,7 @@ class Hypothesis:
                 f"the hypothesis {self.name} gives {margin}; it must give a margin, at least 0 where it is met"
             )
         estimate = margin if isinstance(margin, Estimate) else Estimate.exact(margin)
-        return float(np.min(estimate.lo, initial=np.inf)) + 0.0  # no negative zero
+        return float(np.min(estimate.lo, initial=np.inf)) + 0.0  # + 0.0 turns a negative zero into 0
 
     def of_every(self, part: str, parts: Callable[[Any], Iterable[Any]]) -> Hypothesis:
         """This hypothesis for every part of a case, such as every run of a ladder.

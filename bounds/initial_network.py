@@ -35,7 +35,7 @@ class InitialNetwork(Case):
 
     @property
     def width(self) -> int:
-        """m."""
+        """m, the number of neurons."""
         return len(self.weights.hidden)
 
     @cached_property
@@ -115,7 +115,7 @@ def _longest(x: np.ndarray) -> np.ndarray:
 def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
     """A network on one sample, with R = .05.
 
-    If the sample is long, every entry of H is large. If sigma is small, every pattern can flip.
+    If the sample is long, every entry of H is large. If sigma is small, every activation can change within R.
 
     Args:
         length: length of the sample, default 1.

@@ -117,9 +117,9 @@ class NetworkPair(Case):
 
     @cached_property
     def bilinear_term(self) -> Estimate:
-        """E_x |(v_1 - v_2) .
+        """The term with the product of both layers' differences.
 
-        (s_1 - s_2)|_2 with s = relu(U x), the term with the product of both layers' differences.
+        It is E_x |(v_1 - v_2) . (s_1 - s_2)|_2 with s = relu(U x).
         """
         s1, s2 = (np.maximum(side, 0) for side in self._sides)
         v1, v2 = self._readouts

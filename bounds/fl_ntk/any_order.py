@@ -295,9 +295,9 @@ ANY_ORDER = Statement(
         # has not
         # crossed.
         "certified": lambda: small_case(2, 1.0, 16, "distance"),
-        # A certified network, steps 1.5 times as long as allowed.
+        # The network is certified, but steps are 1.5 times as long as allowed.
         "steps": lambda: small_case(0, 1e-3, 64, "distance", longer=1.5),
-        # A certified network, and a server that goes three times as far as the clients' mean.
+        # The network is certified, but the server goes three times as far as the clients' mean.
         "server": lambda: small_case(0, 1e-3, 64, "distance", server=3.0),
     },
 )
@@ -375,9 +375,9 @@ STATEMENTS = (
         necessity={
             # With 8 neurons, and outputs up to 3 below their margin, neurons cross kinks that W* has not crossed.
             "certified": lambda: loss_case(9, HINGE, 3.0, 8, "distance"),
-            # A certified network, steps 1.5 times as long as allowed.
+            # The network is certified, but steps are 1.5 times as long as allowed.
             "steps": lambda: loss_case(6, HINGE, 1e-3, 64, "distance", longer=1.5),
-            # A certified network, and a server that goes three times as far as the clients' mean.
+            # The network is certified, but the server goes three times as far as the clients' mean.
             "server": lambda: loss_case(3, HINGE, 1e-3, 64, "distance", server=3.0),
         },
     ),

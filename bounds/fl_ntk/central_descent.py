@@ -159,7 +159,7 @@ class DivergenceLadder(Rungs):
         )
 
     def _run(self, width: int, seed: int) -> tuple[float, float]:
-        from ntkfl.training.wide_training import MOVED, wide_federation  # torch is slow to load
+        from ntkfl.training.wide_training import MOVED, wide_federation  # here, since torch loads slowly
 
         weights = draw(width, self.problem.d, seed)
         problem = replace(self.problem, y=weights.outputs(self.problem.x) + self.problem.y, x_test=None, y_test=None)

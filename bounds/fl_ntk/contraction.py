@@ -1,6 +1,6 @@
-"""Statements on Theorem B.3 and Eqs (5), (8), (9): every round contracts the residual by a fixed factor.
+"""Statements on Theorem B.3 and Eqs (5), (8), (9): rounds contract the residual, unless labels are large.
 
-The printed forms fail for large labels.
+Every round contracts it by a fixed factor.
 """
 
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """Statements on the averaged update of Algorithm 1.
 
-A round is what Eqs (2) and (17) write, and with one local step it is gradient descent.
+They are on a round as Eqs (2) and (17) write it, and on one local step, with which a round is gradient descent.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Statements on section 3.2 and Eq (18): weights and patterns change lazily.
 
-They are also on the remainder of a round, which its linear map does not explain.
+Others are on the remainder of a round, the part that its linear map does not explain.
 """
 
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ from bounds.fl_ntk.cases.drawn_memory import OPTIONS, DrawnMemory, drawn_memory
 from bounds.mutants import reversed_comparison, scaled
 from ntkfl.estimate import Estimate
 
-# A state then has 14 numbers. For smaller states the library computes all eigenvalues, and no two such numbers.
+# With these sizes a state has 14 numbers. For smaller states the library computes all eigenvalues, and no bounds.
 SIZES = (3, 2, 2)
 
 

@@ -44,7 +44,7 @@ def requirements(problem: Problem, server_step: float = 1.0, share: float = 1e-6
     Args:
         problem: unit rows, one output.
         server_step: eta_g; default 1.
-        share: share of the squared residual; default 1e-06.
+        share: rounds are counted until the squared residual is this share of its start; default 1e-06.
         failure: delta; default 0.1.
 
     Raises:

@@ -112,7 +112,7 @@ def _least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 def _exponent(logs: np.ndarray, heights: np.ndarray, biased: bool) -> np.ndarray:
     """The exponents e of the fits c + e log(size) + b size^(-1/2) to heights of shape (s,) or (s, fits).
 
-    On few sizes, and unless `biased`, b is 0.
+    b is 0 if there are few sizes, or if `biased` is false.
     """
     design = np.stack([np.ones_like(logs), logs, np.exp(-(logs - logs[0]) / 2)], axis=1)
     if not biased or len(logs) < NEXT_ORDER_SIZES:  # three parameters are too many for few sizes

@@ -57,7 +57,7 @@ class DeepRun(Case):
     @prepared
     def orders(self) -> tuple[RunOutputs, RunOutputs]:
         """The run, and a second run with features and neurons in the opposite order. Their sums round differently."""
-        from ntkfl.training.engine_trajectory import network_trajectory  # torch is slow to load
+        from ntkfl.training.engine_trajectory import network_trajectory  # here, since torch loads slowly
 
         one = StartedNetwork.named(self.network, self.problem, None, self.setup.seed)
         turned = replace(self.problem, x=self.problem.x[:, ::-1])

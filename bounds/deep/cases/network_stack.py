@@ -31,7 +31,7 @@ class StartedNetwork:
     @classmethod
     def named(cls, spec: str, residuals: Problem, width: int | None, seed: int) -> StartedNetwork:
         """The network of this name, width and seed."""
-        from ntkfl.training.models.wide_networks import WideNetwork  # torch is slow to load
+        from ntkfl.training.models.wide_networks import WideNetwork  # here, since torch loads slowly
 
         wide, own = WideNetwork.named(spec)
         chosen = width or own
@@ -93,7 +93,7 @@ class NetworkStack:
     @classmethod
     def of_seeds(cls, spec: str, residuals: Problem, width: int, seeds: Sequence[int]) -> Iterator[NetworkStack]:
         """The networks of these seeds, in stacks whose size is the fastest to train."""
-        from ntkfl.training.models.wide_networks import WideNetwork  # torch is slow to load
+        from ntkfl.training.models.wide_networks import WideNetwork  # here, since torch loads slowly
 
         wide, _ = WideNetwork.named(spec)
         networks = [StartedNetwork.named(spec, residuals, width, seed) for seed in seeds]
@@ -104,14 +104,14 @@ class NetworkStack:
     @cached_property
     def model(self) -> Model:
         """All networks as one model, which has an output for each network."""
-        from ntkfl.training.wide_training import side_by_side  # torch is slow to load
+        from ntkfl.training.wide_training import side_by_side  # here, since torch loads slowly
 
         return side_by_side(self.networks[0].network, len(self.networks))
 
     @cached_property
     def start(self) -> Params:
         """The initial weights of all networks, stacked along a first axis."""
-        from ntkfl.training.tree import stacked  # torch is slow to load
+        from ntkfl.training.tree import stacked  # here, since torch loads slowly
 
         return stacked([network.start for network in self.networks])
 

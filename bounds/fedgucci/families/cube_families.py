@@ -25,9 +25,7 @@ SHARP = (
 def sharp_families(options: Options) -> tuple[CubeFamily, ...]:
     """The default shapes, and networks of few units at U_anc = 0 with a long or a short v_anc.
 
-    For these bounds are sharpest.
-
-    With the user's data there are only families on these data.
+    The bounds are sharpest for the latter. With the user's data there are only families on these data.
     """
     everyday = tuple(draw for draw in cube_families(options) if draw.h <= 32 or options.data is not None)
     if options.data is not None:

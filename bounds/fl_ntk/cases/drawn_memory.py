@@ -1,6 +1,7 @@
 """The case of SCAFFOLD or FedDyn with drawn clients, which is small enough for enumerating every choice.
 
-Batches may be drawn too. Clients and server keep vectors from round to round: controls in SCAFFOLD, duals in FedDyn.
+The clients' orders of their samples may be random too. Clients and server keep vectors from round to round: controls in
+SCAFFOLD, duals in FedDyn.
 """
 
 import itertools

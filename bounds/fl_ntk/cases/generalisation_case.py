@@ -137,8 +137,9 @@ class TrainedOnSample(Case):
     """A network trained on n i.i.d. samples of a distribution, and a loss.
 
     The width is infinite, and training starts from f = 0, which is the limit sigma -> 0. There are 4 clients, 2 local
-    steps of 1 / max_c tr H_cc (stable for any data), eta_g = 1, and the theorem's number of rounds. If `in_balls`, y^T
-    H_inf^-1 y is computed in ball arithmetic (intervals of python-flint), which takes n^3 / 20 microseconds.
+    steps of 1 / max_c tr H_cc (stable for any data), eta_g = 1, and the theorem's number of rounds. If `in_balls`,
+    H_inf and y^T H_inf^-1 y are computed in ball arithmetic (intervals of python-flint), which takes n^3 / 20
+    microseconds.
     """
 
     source: SphereDistribution | UserData

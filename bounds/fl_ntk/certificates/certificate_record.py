@@ -177,7 +177,7 @@ class StableStepCertificate:
     Each is rounded to the side that weakens the claim.
     """
 
-    radius: float  # R, exact
+    radius: float  # R, which is exact
     power: float  # p; S is H^(p/2) in float64, and p = 1 gives the H^-1 norm
     perturbation: float  # E
     local_perturbation: float  # E_c

@@ -6,12 +6,15 @@ kept exactly, and only the change of the kernel is bounded. The norm is |S^-1 r|
 stable step if p = 1 (X.2, X.3).
 
 Theorem. Let n_ij count the neurons active on x_i and x_j at the start, D_ij and U_ij be as in certificate.py for a
-radius R > 0, and put H_ij = G_ij (n_ij + (U_ij - D_ij) / 2) / m,  B_ij = |G_ij| (D_ij + U_ij) / (2m),  E = |B|_2,  E_c
-= max_c |B_cc|_2, A = I - eta_l blockdiag H_cc,  a >= |A|_2,  M = I - (eta_g/N) H eta_l sum_{k<K} A^k. Let S be any
-invertible matrix, and delta_0 = 0,  rho_k = |A^k S| + delta_k,  delta_{k+1} = a delta_k + eta_l E_c rho_k, q = |S^-1 M
-S| + (eta_g eta_l/N) sum_{k<K} (E |S^-1| rho_k + |S^-1 H| delta_k),  z0 = |S^-1 (y - y(0))|, need = (eta_l / sqrt m) z0
-sum_{k<K} rho_k (|X| eta_g / (N (1 - q)) + max_c |X_c|). If q < 1 and need <= R, then for all t: |S^-1 (y - y(t))| <=
-q^t z0, and every u_r(t) and w_{k,c,r}(t) with k <= K stays within R of its start.
+radius R > 0, and put
+  H_ij = G_ij (n_ij + (U_ij - D_ij) / 2) / m,  B_ij = |G_ij| (D_ij + U_ij) / (2m),  E = |B|_2,  E_c = max_c |B_cc|_2,
+  A = I - eta_l blockdiag H_cc,  a >= |A|_2,  M = I - (eta_g/N) H eta_l sum_{k<K} A^k.
+Let S be any invertible matrix, and
+  delta_0 = 0,  rho_k = |A^k S| + delta_k,  delta_{k+1} = a delta_k + eta_l E_c rho_k,
+  q = |S^-1 M S| + (eta_g eta_l/N) sum_{k<K} (E |S^-1| rho_k + |S^-1 H| delta_k),  z0 = |S^-1 (y - y(0))|,
+  need = (eta_l / sqrt m) z0 sum_{k<K} rho_k (|X| eta_g / (N (1 - q)) + max_c |X_c|).
+If q < 1 and need <= R, then for all t: |S^-1 (y - y(t))| <= q^t z0, and every u_r(t) and w_{k,c,r}(t) with k <= K
+stays within R of its start.
 
 Proof: docs/proofs/certificates.md#any-stable-step.
 

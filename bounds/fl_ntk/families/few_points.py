@@ -242,5 +242,5 @@ def small_step_runs(options: Options) -> tuple[FederatedFamily, ...]:
     return federated_families(options, label=f"eta_l={step:.2g}", movements=True, eta_local=step)
 
 
-small_step_families = with_own(small_step_runs, ALIGNED_POINTS)  # aligned points, where the bounds are sharp
-moving_families = with_own(small_step_runs, WEDGES)  # wedges, where the bound's power of lambda matters
+small_step_families = with_own(small_step_runs, ALIGNED_POINTS)  # for aligned points the bounds are sharp
+moving_families = with_own(small_step_runs, WEDGES)  # for wedges the bound's power of lambda matters
