@@ -39,8 +39,9 @@ class Citation:
 def citation(word: str | None = None) -> Citation:
     """The entries for a statement, a paper, a method, or the folder of a run or of a study, or for all papers.
 
-    If a form of a statement does not hold as printed, an entry of its own cites this finding. That entry has the
-    address of the finding's page, and names the script that checks the finding independently, if there is one.
+    A form of a statement is one version of its claim. If a form does not hold as printed, an entry of its own cites
+    this finding. That entry has the address of the finding's page, and names the script that checks the finding
+    independently, if there is one.
 
     Args:
         word: an id, a paper, a method or a folder; None: all papers.

@@ -1,6 +1,7 @@
 """`ntkfl check`: a first look at the user's data.
 
-It describes the data, tests the statements with the sharpest bounds, and gives the rate of training.
+It describes the data, tests the statements with the sharpest bounds, and gives the rate of training. A form of a
+statement is one version of its claim, such as the version that a paper prints.
 """
 
 from dataclasses import replace

@@ -1,4 +1,7 @@
-"""Claims of statements as MathML, which browsers draw and screen readers read without any script."""
+"""Claims of statements as MathML, which browsers draw and screen readers read without any script.
+
+A form of a statement is one version of its claim, such as the version that a paper prints.
+"""
 
 import math
 import re

@@ -1,4 +1,7 @@
-"""A statement as LaTeX for a paper: a theorem for each of its forms, with the recorded outcome."""
+"""A statement as LaTeX for a paper: a theorem for each of its forms, with the recorded outcome.
+
+A form of a statement is one version of its claim, such as the version that a paper prints.
+"""
 
 import re
 from collections.abc import Iterator

@@ -1,7 +1,8 @@
 """The figure of a statement: title, legend, caption, and panels with points, curves and exponents, without overlaps.
 
-A family is a kind of cases that are checked together, such as runs on one data set. A knob is a setting that varies
-from case to case, such as the width.
+A form is one version of the statement's claim, such as the version that a paper prints. A family is a kind of cases
+that are checked together, such as runs on one data set. A knob is a setting that varies from case to case, such as the
+width.
 """
 
 from __future__ import annotations

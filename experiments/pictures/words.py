@@ -1,6 +1,7 @@
 """The texts in the picture of a statement.
 
-A knob is a setting that varies from case to case, such as the width.
+A form is one version of the statement's claim, such as the version that a paper prints. A knob is a setting that varies
+from case to case, such as the width.
 """
 
 import math

@@ -1,6 +1,7 @@
 """A comparison of two runs of `ntkfl verify`.
 
-It lists changed outcomes, bounds that became tighter or looser, new forms, and forms that are gone.
+It lists changed outcomes, bounds that became tighter or looser, new forms, and forms that are gone. A form is one
+version of a statement's claim, such as the version that a paper prints.
 """
 
 import math

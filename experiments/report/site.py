@@ -1,4 +1,7 @@
-"""All files of a report, which are pages, style, script and figures, and the function that writes them."""
+"""All files of a report, which are pages, style, script and figures, and the function that writes them.
+
+A verdict is the result of checking one form of a statement, that is, one version of its claim.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""A page for each statement, with the claim of every form and all results of its checks."""
+"""A page for each statement, with the claim of every form and all results of its checks.
+
+A form is one version of a statement's claim, such as the version that a paper prints.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Files of verdicts that `ntkfl verify --json` writes, with the settings of the run."""
+"""Files of verdicts that `ntkfl verify --json` writes, with the settings of the run.
+
+A verdict is the result of checking one form of a statement, that is, one version of its claim.
+"""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Central gradient descent on ten outputs by products with the Gram matrix, against libraries for large kernels."""
+"""Central gradient descent on ten outputs by products with the Gram matrix, against libraries for large kernels.
+
+Our code computes the lower triangle of the matrix once, and takes products with it in square tiles.
+"""
 
 from collections.abc import Callable
 

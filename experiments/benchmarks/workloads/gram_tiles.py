@@ -1,4 +1,7 @@
-"""The Gram matrix computed in float32 tiles, against matrix products of the same shape."""
+"""The Gram matrix computed in float32 tiles, against matrix products of the same shape.
+
+The lower triangle of the matrix is stored in slabs, which are groups of consecutive rows.
+"""
 
 from functools import partial
 

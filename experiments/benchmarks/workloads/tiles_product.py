@@ -1,4 +1,7 @@
-"""A product of the Gram matrix, in float32 tiles, with ten columns, against reading the tiles from memory."""
+"""A product of the Gram matrix, in float32 tiles, with ten columns, against reading the tiles from memory.
+
+The lower triangle of the matrix is stored in slabs, which are groups of consecutive rows.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,7 @@
-"""`ntkfl attack`: search for counterexamples, and replay one from its file."""
+"""`ntkfl attack`: search for counterexamples, and replay one from its file.
+
+A form of a statement is one version of its claim, such as the version that a paper prints.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,7 @@
-"""`ntkfl list` and `ntkfl show`: what is recorded about the statements."""
+"""`ntkfl list` and `ntkfl show`: what is recorded about the statements.
+
+A form of a statement is one version of its claim, such as the version that a paper prints.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,7 @@
-"""`ntkfl findings`: a page about all printed forms that do not hold as printed."""
+"""`ntkfl findings`: a page about all printed forms that do not hold as printed.
+
+A form of a statement is one version of its claim, such as the version that a paper prints.
+"""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,7 @@
-"""`ntkfl verify`: checks statements, and reports the verdicts with the worst first."""
+"""`ntkfl verify`: checks statements, and reports the verdicts with the worst first.
+
+A form of a statement is one version of its claim, such as the version that a paper prints. A verdict is about one form.
+"""
 
 import warnings
 from dataclasses import asdict, replace

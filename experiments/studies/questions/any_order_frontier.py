@@ -6,13 +6,13 @@ network before training, at a step so short that a shorter one would not change 
 
 A further quantity, measured before training, is the largest distance D from the weights to a fit of the labels at which
 the any-order certificate would hold. A chain reaction in D limits this distance. Of the m n pairs of neuron and sample,
-some q = sqrt(2/pi) m n kappa D lie within kappa D of their kinks, where kappa is of the order m^(-1/2). The certificate
-treats the neurons of these pairs as held at their kinks. A neuron that is held at the kink of x_i may move by D |G_ij|
-towards the kink of x_j, where G = x x^T. So the certificate must hold q sqrt(2/pi) D sum_j |G_ij| more pairs, at
-distances up to D |G_ij|. These pairs add gamma D^4 to D^2, where gamma = (2/pi) m n kappa sum_j |G_ij|^3 / 3. The
-equation D_0^2 = D^2 - gamma D^4 has a solution up to D = (2 gamma)^(-1/2), which scales like m^(-1/4) and about like
-1/n. In the measured cells, further training brings D below this limit. A network is not certified within a given number
-of rounds if it is so narrow that its residual falls too slowly.
+some q = sqrt(2/pi) m n kappa D lie within kappa D of their kinks, at which the neuron turns on or off at the sample.
+Here kappa is of the order m^(-1/2). The certificate treats the neurons of these pairs as held at their kinks. A neuron
+that is held at the kink of x_i may move by D |G_ij| towards the kink of x_j, where G = x x^T. So the certificate must
+hold q sqrt(2/pi) D sum_j |G_ij| more pairs, at distances up to D |G_ij|. These pairs add gamma D^4 to D^2, where gamma
+= (2/pi) m n kappa sum_j |G_ij|^3 / 3. The equation D_0^2 = D^2 - gamma D^4 has a solution up to D = (2 gamma)^(-1/2),
+which scales like m^(-1/4) and about like 1/n. In the measured cells, further training brings D below this limit. A
+network is not certified within a given number of rounds if it is so narrow that its residual falls too slowly.
 """
 
 from collections.abc import Iterable
