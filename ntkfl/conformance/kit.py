@@ -371,31 +371,34 @@ TEXT = f"""# A conformance kit for federated methods
 Every folder METHOD/CASE has
 
 * `case.json`, as `{SCHEMA_FILE}` describes it;
-* `case.npz`: x, y, owner (the client of each sample), start/NAME (the tensors of the first model) and, where the method
-  adds noise, noise (a standard normal vector a round, parameters in the order of `tensors`);
-* `{EXPECTED}`: for every tensor of the model, under its name, its values after rounds 1, 2, ... (for `lora` those of
-  `weight`), and the vectors that the method keeps, parameters in the order of `tensors`. An array whose name begins
-  with `client_` has a row for each client.
+* `case.npz`: x, y, owner (the client of each sample), start/NAME (the tensors of the model before training) and, if the
+  method adds noise, noise (a standard normal vector for each round);
+* `{EXPECTED}`: for every tensor of the model, under its name, its values after rounds 1, 2, ... (for `lora` only the
+  values of `weight`), and the vectors that the method keeps. An array whose name begins with `client_` has a row for
+  each client.
+
+Vectors have the parameters in the order of `tensors`.
 
 All real numbers are float64, and no file has pickles. `{INDEX}` lists the cases.
 
 Models, with the loss of a sample:
 
-* `line`: w.x, (w.x - y)^2 / 2.
-* `logistic`: head.weight x + head.bias, cross-entropy of the softmax with class y.
-* `lora`: weight x, the same cross-entropy, weight = base.weight + lora_B lora_A; base.weight is not trained. The
-  factors are not unique, so that only `weight` is compared.
-* `network`: head.weight tanh(body.0.weight x + body.0.bias) + head.bias, the same cross-entropy.
+* `line`: the output is w.x, the loss (w.x - y)^2 / 2.
+* `logistic`: the logits are head.weight x + head.bias, and the loss is the cross-entropy of their softmax with class y.
+* `lora`: the logits are weight x with weight = base.weight + lora_B lora_A, and the loss is the same cross-entropy.
+  base.weight is not trained. Only `weight` is compared, since its factors are not unique.
+* `network`: the logits are head.weight tanh(body.0.weight x + body.0.bias) + head.bias, and the loss is the same
+  cross-entropy.
 
 A local step takes the gradient g of the batch's loss (a mean or a sum, as `loss` says), adds what the method adds,
 clips g to the norm `clip`, and adds `weight_decay` w. Then v <- `momentum` v + g, with v = 0 when the round begins, and
 w <- w - rate v. `diloco-adamw` takes steps of AdamW instead, on the clipped g, with decoupled weight decay rate
-`weight_decay` w; each client keeps its moments and its count of steps from round to round.
+`weight_decay` w. There each client keeps its moments and its count of steps from round to round.
 
 An implementation agrees with a case if no number is off by more than {TOLERANCE:g} times the largest number of its
 round, or times 1 if that is larger. In float32 the limit is {MARGIN} times the sum of two errors: the largest error of
 the reference in any round so far, when it is run in float32, and float32's rounding (1.2e-7) times the same largest
-number. What `limit` says holds exactly.
+number. If `limit` is not empty, it says what holds exactly in the case.
 """
 
 

@@ -1,11 +1,11 @@
 """The barrier and the integral of a loss that is convex and Lipschitz in the outputs, with proved error bounds.
 
 The barrier. On an interval of width w, the outputs of a sample differ from their chord by at most w/4 times the total
-variation V of their slope (with a kink in the middle they differ by exactly this). A convex function of the chord is at
-most the chord of its values at the two ends. So the loss less the straight line between its values at alpha = 0 and 1
-is, on the interval, at most the larger of its values at the interval's ends plus L w mean(V)/4, where L is the
-Lipschitz constant and the mean is over samples. Intervals on which the loss could be larger than the best value found
-are halved.
+variation V of their slope (with a kink in the middle they differ by exactly this). Along this chord a convex loss is at
+most the straight line between its values at the two ends. Let the excess be the loss less the straight line between its
+values at alpha = 0 and 1. On the interval, the excess is at most the larger excess at the interval's two ends plus L w
+mean(V)/4. L is the Lipschitz constant, and the mean is over samples. Intervals on which the excess could be larger than
+the largest value found are halved.
 
 The integral of a logistic or cross-entropy loss, with a proved error bound.
 
@@ -13,10 +13,10 @@ On a piece of half-width H the loss is g = log(1 + sum_k exp d_k), where the d_k
 quadratics in alpha. In the Bernstein ellipse of radius r about the piece, each d_k differs from its value at the centre
 by at most B r + K r^2, with B = H max |d'| and K = H^2 max |d''|/2. The imaginary part of d_k is at most half of this
 bound, so it is at most pi/3 if B r + K r^2 <= 2 pi/3. Then 1 + sum_k exp d_k has at least half the size of 1 + sum_k
-|exp d_k|, so that the differential of g is at most 2 max_k |differential of d_k|, and g differs from its value at the
-centre by at most M = 4 pi/3. The Chebyshev coefficients of g are then below 2 M r^-k. A Gauss rule of q >= 2 points is
-exact for the Chebyshev polynomials of degree k < 2 q and of odd degree. For each of the others its error is at most 2 +
-2/15. So for g its error is at most H (64/15) M r^(-2q) / (1 - r^-2).
+|exp d_k|, so that the differential of g is at most twice the largest differential of the d_k. Hence g differs from its
+value at the centre by at most M = 4 pi/3. The Chebyshev coefficients of g are then below 2 M r^-k. A Gauss rule of q >=
+2 points is exact for the Chebyshev polynomials of degree k < 2 q and of odd degree. For each of the others its error is
+at most 2 + 2/15. So for g its error is at most H (64/15) M r^(-2q) / (1 - r^-2).
 """
 
 from collections.abc import Callable
