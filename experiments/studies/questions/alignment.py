@@ -119,10 +119,10 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         yield _falls(at, "by_activations", where)
     for where, at in independent.items():
         yield _weights_first(at, where)
-    pairs = (
-        ("weight matching lowers it, independent models", GIT, INDEPENDENT, "by_weights", INDEPENDENT, "barrier"),
-        ("weight matching lowers it, models from one start", GIT, ONE_START, "by_weights", ONE_START, "barrier"),
-        ("connecting to one anchor lowers it", GUCCI, CONNECTED, "barrier", INDEPENDENT, "barrier"),
+    pairs = (  # "it" is the barrier, which `_difference` names at the end of each claim
+        ("weight matching lowers it for independent models", GIT, INDEPENDENT, "by_weights", INDEPENDENT, "barrier"),
+        ("weight matching lowers it for models from one start", GIT, ONE_START, "by_weights", ONE_START, "barrier"),
+        ("connecting models to one anchor lowers the barrier", GUCCI, CONNECTED, "barrier", INDEPENDENT, "barrier"),
         ("weight matching afterwards beats connecting", GUCCI, INDEPENDENT, "by_weights", CONNECTED, "barrier"),
         ("both together beat connecting", GUCCI, CONNECTED, "by_weights", CONNECTED, "barrier"),
         ("both together beat weight matching", GUCCI, CONNECTED, "by_weights", INDEPENDENT, "by_weights"),
@@ -160,7 +160,7 @@ def _falls(cells: Cells, name: str, where: str) -> Answer:
 
 def _weights_first(cells: Cells, where: str) -> Answer:
     """Whether weight matching leaves lower barriers than activation matching, for independent models."""
-    claim = f"weight matching beats activation matching, independent models, {where}"
+    claim = f"weight matching leaves a lower barrier than activation matching, independent models, {where}"
     answer = _difference(claim, GIT, (cells, "by_weights"), (cells, "by_activations"))
     return replace(answer, recorded=Outcome.VIOLATED)
 
@@ -172,9 +172,9 @@ def _longer(cells: Cells) -> Answer:
     """
     passes = [int(count) for count in cells.passes.to_numpy()]
     short, long = min(passes), max(passes)
-    claim = f"weight matching leaves a lower one after {long} passes than after {short}, independent models"
+    claim = f"weight matching leaves a lower barrier after {long} passes than after {short}, independent models"
     if short == long:
-        claim = "weight matching leaves a lower one after longer training, independent models"
+        claim = "weight matching leaves a lower barrier after longer training, independent models"
         reason = f"all cells are of {long} passes; two lengths of training are needed"
         return untested(claim, GIT, None, reason, ("passes",))
     first, last = (cells.sel(models=INDEPENDENT, passes=count) for count in (short, long))

@@ -150,11 +150,11 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     )
     if len(left):
         sentence += f"; in cells that never certify, |y - f| was {left.min():.2g} or more at the end"
-    claim = f"the largest D that certifies at the start, over its factor from the data, ~ m^(-1/4), for m >= {WIDE}"
-    note = "a chain reaction in D: held neurons make pairs of their own fail, and holding these lengthens D"
+    claim = f"the largest certified D before training, over its factor from the data, ~ m^(-1/4), for m >= {WIDE}"
+    note = "a chain reaction in D: neurons that are held make more pairs fail, and D grows when these are held too"
     yield exponent(claim, SOURCE, -0.25, widths, scaled, axes=("width",), note=note)
-    yield upper("the largest D that certifies at the start <= twice (2 gamma)^(-1/2)", SOURCE, start, 2.0)
-    claim = "first round certified for any order <= first round that X.11 or X.12 certifies"
+    yield upper("the largest certified D before training <= twice (2 gamma)^(-1/2)", SOURCE, start, 2.0)
+    claim = "first round certified for any order <= first round certified by X.11 or X.12"
     yield upper(claim, SOURCE, np.where(there, ours, np.nan), theirs, note=sentence)
 
 

@@ -87,7 +87,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     claim = "|remainder| <= 2 sqrt(E (y - f_WENS)^2 E g^2) + E g^2, g = f_FMA - f_WENS"
     most = 2 * np.sqrt(cells.ensemble_error * cells[GAP]) + cells[GAP]
     yield upper(claim, "averaging/I4", abs(cells.remainder), most, rounding, rounding, note=CHECK)
-    claim = "-covariance <= variance: the floor of the covariance factor"
+    claim = "-covariance <= variance: the lower bound of the covariance factor"
     note = f"{CHECK}; clients that share their start have a positive covariance, which averaging does not take away"
     yield upper(claim, "averaging/I8", -cells.covariance, cells.variance, rounding, rounding, note=note)
     claim = "variance + covariance <= K variance: a mean varies no more than its members do on average"
@@ -102,7 +102,7 @@ def dominates(cells: Cells) -> Answer:
     The claim is compared with the exact parts in the last round, for clients with different classes, and for the
     largest number of local steps.
     """
-    claim = "late in training, clients unlike, the heterogeneity bias is the largest part of the error"
+    claim = "late in training, if clients are unlike, the heterogeneity bias is the largest part of the error"
     late = cells.isel(round=-1).sel(partition="shards:1") if "shards:1" in cells.partition else None
     if late is None:
         return untested(claim, DOMINATES, None, "needs the partition shards:1", ("partition",))

@@ -157,7 +157,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     unstable = int((np.isfinite(cells.rate) & np.isnan(cells.rounds_limit)).sum())
     left_out = f"left out: {unstable} cells where the kernel regime is not stable" if unstable else ""
     claim = "|y - y(t)|^2 <= (1 - rho lambda/2)^t |y - y(0)|^2 for every round t of the run"
-    note = joined("the conclusion, at steps and a width far outside the theorem's premise", left_out)
+    note = joined("the theorem's conclusion, tested at step sizes and a width far outside its premise", left_out)
     yield upper(claim, "fl-ntk/B.3, Eq (7)", cells.over_bound, 1.0, SLACK * cells.over_bound, note=note)
     claim = "a hundredth of the residual is reached within 2 ln(1/.01) / (rho lambda/2) rounds, up to the logarithm"
     yield upper(claim, "fl-ntk/T4.1", cells.rounds_run, cells.rounds_bound, note=left_out)

@@ -72,7 +72,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         at = cells.sel(labels=labels)
         bound, unsure, loss, less_sure = at.bound, errors(at, "bound"), at["loss"], errors(at, "loss")
         claim = f"L_D <= sqrt(2 y^T H^-1 y / n) + O(1/sqrt n) with probability {1 - DELTA}, digits with {labels} labels"
-        note = f"{int((bound < 1).sum())} of {int(np.isfinite(bound).sum())} bounds are below 1, the trivial one"
+        note = f"{int((bound < 1).sum())} of {int(np.isfinite(bound).sum())} bounds are below the trivial bound 1"
         yield upper(claim, SOURCE, loss, bound, less_sure, unsure, note=note, failure=DELTA)
         if labels == RANDOM:
             claim = "random labels: the main term sqrt(2 y^T H^-1 y / n) is at least 1, so that the bound is vacuous"

@@ -67,7 +67,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     yield _against_exact(cells)
     for rho in cells.rho.to_numpy():
         sizes = cells.window.to_numpy() + float(rho)
-        claim = f"what the mean of P models leaves ~ (P + rho)^(-1/2), rho = {rho:g}"
+        claim = f"noise that the mean of P models leaves ~ (P + rho)^(-1/2), rho = {rho:g}"
         note = f"cells whose exact moment is within {SETTLED:.0%} of the closed form"
         rows = samples(left.sel(rho=rho), "window")
         yield exponent(claim, SOURCE, -0.5, sizes, rows, axes=("window",), biased=False, note=note)

@@ -223,9 +223,9 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     for name in map(str, cells["network"].to_numpy()):
         ranking = Ranking.of(cells.sel({"network": name}))
         claims = (
-            f"{name}: trained losses (geometric means) have the order of their expectations, where an order is seen",
-            f"{name}: of {ROUNDS} rounds, those that the steps of least expected loss lose to the best trained steps",
-            f"{name}: the best steps for batches leave no more than the best for full batches, both with batches",
+            f"{name}: trained losses (geometric means) that differ beyond their error are ordered as expected losses",
+            f"{name}: how many of {ROUNDS} rounds the steps of least expected loss lose to the best trained steps",
+            f"{name}: trained with batches, the best steps for batches leave no more loss than those for full batches",
         )
         if ranking.seeds < FEWEST_COMPARED:
             reason = f"{ranking.seeds} seeds that all candidates have; {FEWEST_COMPARED} are needed"

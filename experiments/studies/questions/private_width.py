@@ -98,7 +98,9 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         for factor in factors:
             yield _at_the_largest_width(cells, epsilon, factor)
         small, large = (_ratios(cells, epsilon, factor)[-1] for factor in (min(factors), max(factors)))
-        claim = f"epsilon {epsilon:g}: larger initial weights leave less (logarithm of the ratio of the losses)"
+        claim = (
+            f"epsilon {epsilon:g}: larger initial weights leave a smaller loss (logarithm of the ratio of the losses)"
+        )
         if min(len(small), len(large)) < FEWEST_COMPARED or len(small) != len(large):
             yield untested(claim, SOURCE, 0.0, f"{FEWEST_COMPARED} seeds that both have are needed")
             continue

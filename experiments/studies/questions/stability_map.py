@@ -145,7 +145,7 @@ def _not_before(cells: Cells, size: float) -> Answer:
 
     A larger residual changes the kernel as it grows.
     """
-    claim = f"from a residual of {size:g} no run grows below the limit: limit over the least step that grew"
+    claim = f"from a residual of {size:g} no run grows below the limit: limit over the least step with growth"
     _, highs, least = _boundaries(cells)
     first = highs[least < 1]
     slack = float(cells.finite_width.max())
@@ -185,9 +185,7 @@ def _as_predicted(cells: Cells) -> Answer:
 
     Runs near the boundary are left out.
     """
-    claim = (
-        "from a small residual a run grows exactly where 0 < (eta_g/N) nu < 2 fails, for even and odd K: share of runs"
-    )
+    claim = "from a small residual a run grows exactly if 0 < (eta_g/N) nu < 2 fails, for even and odd K: share of runs"
     rate, peak = cells.own_rate.to_numpy(), cells.peak.to_numpy()
     with np.errstate(over="ignore"):
         growing = np.isfinite(peak) & (rate**ROUNDS >= DECIDED)
