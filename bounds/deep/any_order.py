@@ -246,7 +246,7 @@ STATEMENTS = (
             residual: "distance of the kept outputs from the minimisers of their losses at the checkpoint",
             eta: "the longest step on the sum of losses",
         },
-        says_left=ANY_ORDER.says_left.replace("residuals", "pulls"),
+        says_left=ANY_ORDER.says_left.replace("their residuals", "the slopes of their losses"),
         families=(OTHER_LOSSES,),
         mutants=(
             power(residual, sp.Rational(11, 10)),
