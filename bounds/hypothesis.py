@@ -60,7 +60,8 @@ class Hypothesis:
     name: str
     says: str
     margin: Callable[[Any], Estimate | float]
-    # whether it depends only on the case's data and setup and needs no balls; it is then checked before any simulation
+    # whether it depends only on the case's data and setup and needs no ball arithmetic; it is then checked before any
+    # simulation
     free: bool = False
     eased_by: tuple[str, ...] = ()  # the `Options` by which a user may meet it
 

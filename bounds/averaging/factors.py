@@ -50,7 +50,7 @@ def factors(case: Ensemble) -> dict[Any, Any]:
 
 
 def masked(values: np.ndarray, where: np.ndarray) -> Estimate:
-    """A matrix of balls as an Estimate, in which all entries outside the mask are exactly 0."""
+    """A matrix of intervals (balls) as an Estimate, in which all entries outside the mask are exactly 0."""
     return estimated(values) * where
 
 

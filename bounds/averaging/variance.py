@@ -283,7 +283,7 @@ class SharedStarts(Case):
 
     @cached_property
     def outputs(self) -> np.ndarray:
-        """f(x) for every outcome of every start, as balls, (I, J, n)."""
+        """f(x) for every outcome of every start, in ball arithmetic, (I, J, n)."""
         with precision():
             x = ball_matrix(self.problem.x)
             pairs = list(np.ndindex(self.readout.shape[:2]))

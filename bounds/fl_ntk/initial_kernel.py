@@ -84,7 +84,7 @@ def _one_neuron(delta: float, length: float) -> InitialNetwork:
 
 
 def eigenvalues(h: Estimate) -> Estimate:
-    """The eigenvalues of a symmetric matrix, ascending, (n,), enclosed by balls.
+    """The eigenvalues of a symmetric matrix, ascending, (n,), enclosed by ball arithmetic.
 
     Their rigour is at most that of the entries.
     """
@@ -121,7 +121,7 @@ class AntipodalFamily(Case):
 
 
 def cramer(directions: np.ndarray) -> Estimate:
-    """The relation between d+1 vectors in d dimensions, c_p = (-1)^p det(the other directions), as balls, (d+1,)."""
+    """The relation between d+1 vectors in d dimensions, c_p = (-1)^p det(the other directions), (d+1,), enclosed."""
     with precision():
         minors: list[arb_mat] = [ball_matrix(np.delete(directions, p, axis=0)) for p in range(len(directions))]
         return enclosure([minor.det() * (-1) ** p for p, minor in enumerate(minors)])

@@ -1,4 +1,7 @@
-"""Statements on the parts of the weights' movement: Claims C.8 to C.10."""
+"""Statements on the parts of the weights' movement: Claims C.8 to C.10.
+
+Balls are intervals with midpoint and radius (python-flint), which enclose the exact value.
+"""
 
 from collections.abc import Callable
 from functools import partial

@@ -55,7 +55,7 @@ FAILURE_PROBABILITY = Hypothesis(
 def at_most(samples: int) -> Hypothesis:
     """The hypothesis n <= `samples`.
 
-    It is a limit of this tool, not of the theorem: larger matrices of balls take too long.
+    It is a limit of this tool, not of the theorem: computing with larger matrices in ball arithmetic takes too long.
     """
     return Hypothesis(
         "fits-in-balls",

@@ -130,7 +130,7 @@ def absolute_value(case: CubeNetworks) -> Estimate:
 
 
 def _deviations(case: CubeNetworks) -> np.ndarray:
-    """z_x(alpha) of every input at the alpha of the largest gap, as balls, (n,)."""
+    """z_x(alpha) of every input at the alpha of the largest gap, in ball arithmetic, (n,)."""
     alpha, x = ball(_gap(case).at), ball_matrix(case.x)
     (u1, v1), (u2, v2) = ((ball_matrix(net.hidden), ball_array(net.readout)) for net in case.networks[:2])
     networks = (u1 * alpha + u2 * (1 - alpha), v1 * alpha + v2 * (1 - alpha)), (u1, v1), (u2, v2)

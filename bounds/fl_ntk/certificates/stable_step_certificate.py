@@ -22,7 +22,8 @@ The middle matrix H helps most: neurons that are held at a kink lie on both side
 equal, and E is nearly halved. The choice of p is a trade-off: |S| |S^-1| = (mu/lam)^(p/2) multiplies E, but for p < 1
 the frozen map contracts more slowly, and for p = 0 it may not contract at all (X.5).
 
-Rounding: S is exactly the float64 matrix V diag(nu^(p/2)) of H's eigenpairs; S^-1 and all products are balls.
+Rounding: S is exactly the float64 matrix V diag(nu^(p/2)) of H's eigenpairs; S^-1 and all products are balls,
+that is, intervals with midpoint and radius (python-flint).
 
 Source: beyond FL-NTK (fl-ntk/X.12).
 """
