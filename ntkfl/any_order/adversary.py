@@ -2,8 +2,9 @@
 
 The function `run_in_order` trains in random orders, or in orders that are chosen to be unfavourable.
 
-A "pull" is minus the derivative of the loss by an output; for squares it is the residual. A model is "on a kink" where
-a pre-activation w_r.x_i is 0. W* are the fitting weights of the theorem in `ntkfl.any_order`.
+A "pseudo-residual" is minus the derivative of the loss by an output, which the proofs call a pull; for squares it is
+the residual. A model is "on a kink" where a pre-activation w_r.x_i is 0. W* are the fitting weights of the theorem in
+`ntkfl.any_order`.
 """
 
 from collections.abc import Callable, Iterator
@@ -62,7 +63,7 @@ class Network:
         """f_W(x), (k, C)."""
         return np.maximum(x @ w.T, 0) @ self.readout.T
 
-    def pull(self, w: np.ndarray, samples: np.ndarray | slice = slice(None)) -> np.ndarray:
+    def pseudo_residuals(self, w: np.ndarray, samples: np.ndarray | slice = slice(None)) -> np.ndarray:
         """-l', minus the derivative of the loss by the outputs, at these samples, (k, C); for squares this is the
         residual.
 
@@ -84,12 +85,12 @@ class Network:
         return float(2 / norm) if norm > 0 else np.inf
 
     def step(self, w: np.ndarray, batch: Batch) -> tuple[np.ndarray, np.floating]:
-        """The weights W+ after the step, and sum_B eta_i |r_i|^2, where r_i is the pull of sample i."""
-        residual = self.pull(w, batch.samples)
-        pull = batch.steps.astype(LONG)[:, None] * residual  # (k, C)
+        """The weights W+ after the step, and sum_B eta_i |r_i|^2, where r_i is the pseudo-residual of sample i."""
+        residual = self.pseudo_residuals(w, batch.samples)
+        weighted = batch.steps.astype(LONG)[:, None] * residual  # (k, C)
         on = self.inner(w)[batch.samples] >= 0  # (k, m)
-        change = (on * (pull @ self.readout)).T @ self.x[batch.samples]
-        return w + change, (pull * residual).sum()
+        change = (on * (weighted @ self.readout)).T @ self.x[batch.samples]
+        return w + change, (weighted * residual).sum()
 
 
 def batches(network: Network, w: np.ndarray, rng: np.random.Generator, eps: float, count: int) -> Iterator[Batch]:
@@ -154,7 +155,7 @@ def run_in_order(
     score: dict[str, Callable] = {
         "random": lambda w: 0,
         "distance": lambda w: ((w - target) ** 2).sum(),
-        "residual": lambda w: (network.pull(w) ** 2).sum(),
+        "residual": lambda w: (network.pseudo_residuals(w) ** 2).sum(),
         "probe": lambda w: np.abs(network.outputs(w, probe) - first).max(initial=0),
     }
     rows = []
@@ -299,9 +300,9 @@ def replayed(
         yield w
 
 
-def _mean(network: Network, w: np.ndarray, visits: Round) -> np.ndarray:
+def _mean(network: Network, w: np.ndarray, round_: Round) -> np.ndarray:
     total = np.zeros_like(w)
-    for share, steps in zip(visits.shares, visits.models, strict=True):
+    for share, steps in zip(round_.shares, round_.models, strict=True):
         model = w
         for batch in steps:
             model, _ = network.step(model, batch)
@@ -355,7 +356,7 @@ class _Search:
         return float(np.sqrt(((w - self.point) ** 2).sum()))
 
     def residual(self, w: np.ndarray) -> float:
-        return float(np.sqrt((self.network.pull(w) ** 2).sum()))
+        return float(np.sqrt((self.network.pseudo_residuals(w) ** 2).sum()))
 
     def _first_aim(self) -> Score:
         """The aim of a run: in half of the runs to cross a kink near W*, otherwise to increase the distance or the

@@ -277,7 +277,7 @@ OWNERS = ("owner", "client", "client_id", "clientid", "cid", "partition_id", "us
 INDICES = ("index", "id", "idx", "row", "row_id", "level_0")
 
 
-def taken(names: tuple[str, ...], columns: Sequence[str], where: str) -> str | None:
+def matching_column(names: tuple[str, ...], columns: Sequence[str], where: str) -> str | None:
     """The column or array of the file whose name is one of `names`, in upper or lower case; an exact match of the first
     name has priority.
 
@@ -457,7 +457,7 @@ def _header(where: str, header: list[str], numbering: Sequence[int]) -> list[str
 
 
 def _column(names: tuple[str, ...], header: list[str], numbering: Sequence[int], where: str) -> int | None:
-    column = taken(names, [name for j, name in enumerate(header) if j not in numbering], where)
+    column = matching_column(names, [name for j, name in enumerate(header) if j not in numbering], where)
     return None if column is None else header.index(column)
 
 
@@ -553,7 +553,7 @@ def csv_lines(path: Path) -> list[int]:
 def _read_npz(path: Path) -> tuple[dict[str, np.ndarray], str]:
     """The arrays, and a sentence that says from which arrays of the archive they come."""
     with npz_archive(path, "x=..., y=...") as archive:
-        names = {role: taken(known, archive.files, str(path)) for role, known in ROLES.items()}
+        names = {role: matching_column(known, archive.files, str(path)) for role, known in ROLES.items()}
         missing = [role for role in ("x", "y") if names[role] is None]
         if missing:
             present = ", ".join(archive.files) or "none"

@@ -49,7 +49,7 @@ def count(rows, columns, triangle, counts):
 
 
 @machine_code("int64(float32[:,::1], float32, uint64[:,::1], int64, int64[:,::1])")
-def pack(dot, doubt, out, first, undecided):
+def pack(dot, error, out, first, undecided):
     """Writes signs as bits into `out`; returns the number of undecided entries."""
     n, width = dot.shape
     count, signs, small = 0, np.empty(64, np.uint8), np.empty(64, np.uint8)
@@ -60,7 +60,7 @@ def pack(dot, doubt, out, first, undecided):
             for k in range(64):  # the compiler vectorises these two loops since their length is fixed
                 signs[k] = block[k] >= 0
             for k in range(64):
-                small[k] = abs(block[k]) <= doubt
+                small[k] = abs(block[k]) <= error
             word, few = np.uint64(0), np.uint64(0)
             for k in range(8):
                 eight = of_signs[k] * np.uint64(0x0102040810204080) >> np.uint64(56)  # the lowest bits of eight bytes

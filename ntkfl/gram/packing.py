@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, UInt64
 
-from ntkfl.gram.patterns import CACHED, FEW, SINGLE, activations, decided, doubt, unit_rows
+from ntkfl.gram.patterns import CACHED, FEW, SINGLE, activations, decided, product_error, unit_rows
 from ntkfl.rounding import scaled_rows
 
 BITS = 64
@@ -38,7 +38,7 @@ def active_words(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> UI
         part = other[start : start + step]
         dot = np.matmul(single, part.T, out=room[: len(x) * len(part)].reshape(len(x), -1))
         dot[:, len(u) - start :] = np.nan  # fills columns without a neuron, since NaN is neither >= 0 nor small
-        first, count = start // BITS, pack(dot, doubt(x.shape[1]), out, start // BITS, undecided)
+        first, count = start // BITS, pack(dot, product_error(x.shape[1]), out, start // BITS, undecided)
         if count > len(undecided):
             some = words(activations(x, u[start : start + step]))
             out[:, first : first + some.shape[1]] = some
@@ -57,8 +57,8 @@ class Kernels(NamedTuple):
 
     count(rows, columns, triangle, counts): counts[i, j] += popcount(rows[i] & columns[j]); with `triangle` the counts
         of j < i have no meaning.
-    pack(dot, doubt, out, first, undecided): writes the bits 1{dot >= 0} of whole words into `out` from word `first` on,
-        and the indices with |dot| <= doubt into `undecided`, as far as it has room; returns the number of such indices.
+    pack(dot, error, out, first, undecided): writes the bits 1{dot >= 0} of whole words into `out` from word `first` on,
+        and the indices with |dot| <= error into `undecided`, as far as it has room; returns the number of such indices.
     """
 
     count: Callable[..., Any]

@@ -19,7 +19,7 @@ ROUNDOFF = 2.0**-53
 # overflow
 FAR = 200
 # number of rows up to which ball arithmetic (intervals in long precision) is used; this many take a fifth of a second
-BALLS_UP_TO = 200
+BALL_ARITHMETIC_UP_TO = 200
 # number of rows above which Lanczos's method is used; below, a dense solver finds one eigenvector as fast
 LANCZOS_FROM = 2000
 _ENTRIES = 2**17  # entries of a block of rows
@@ -53,7 +53,7 @@ def smallest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
         return _scaled_back(smallest_eigenvalue(_scaled(h, -exponent)), exponent)
     middle, radius = _symmetric(h)
     require("the smallest eigenvalue", lambda n: 8 * 1.1 * n * n, n=len(middle))
-    inner = _by_balls(middle.tobytes()) if len(middle) <= BALLS_UP_TO else _by_cholesky(middle)
+    inner = _by_ball_arithmetic(middle.tobytes()) if len(middle) <= BALL_ARITHMETIC_UP_TO else _by_cholesky(middle)
     rigour = max(inner.rigour, h.rigour) if isinstance(h, Estimate) else inner.rigour
     return Estimate(inner.value, np.nextafter(inner.error + radius, np.inf), inner.method, rigour)
 
@@ -140,7 +140,7 @@ def _row_blocks(h: np.ndarray) -> Iterator[slice]:
 
 
 @lru_cache(maxsize=16)
-def _by_balls(entries: bytes) -> Estimate:
+def _by_ball_arithmetic(entries: bytes) -> Estimate:
     """The smallest eigenvalue, by ball arithmetic, of the matrix with these entries.
 
     It is cached, since several statements about a network need it.

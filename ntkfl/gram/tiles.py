@@ -353,12 +353,12 @@ class Tiles(HeldGram):
     @property
     def largest_own(self) -> float:
         """The largest entry of the diagonal."""
-        return float(max(own.max() for own in self.of_slabs(_own)))
+        return float(max(own.max() for own in self.of_slabs(_diagonal)))
 
     @property
     def trace(self) -> float:
         """The sum of the diagonal."""
-        return float(sum(own.sum() for own in self.of_slabs(_own)))
+        return float(sum(own.sum() for own in self.of_slabs(_diagonal)))
 
     @property
     def product_rounding(self) -> float:
@@ -431,7 +431,7 @@ def _square(slab: np.ndarray) -> float:
     return sum((1 + (rows != columns)) * float(np.vdot(part, part)) for rows, columns, part in _tiles_of_slab(slab))
 
 
-def _own(slab: np.ndarray) -> Float[np.ndarray, " m"]:
+def _diagonal(slab: np.ndarray) -> Float[np.ndarray, " m"]:
     """The diagonal entries in a slab."""
     return np.diagonal(slab, slab.shape[1] - len(slab)).astype(float)
 
@@ -752,12 +752,12 @@ class FeatureGram(HeldGram):
     @property
     def largest_own(self) -> float:
         """The largest entry of the diagonal."""
-        return float(self._own.max())
+        return float(self._diagonal.max())
 
     @property
     def trace(self) -> float:
         """The sum of the diagonal."""
-        return float(self._own.sum())
+        return float(self._diagonal.sum())
 
     @property
     def product_rounding(self) -> float:
@@ -768,12 +768,12 @@ class FeatureGram(HeldGram):
         return 1.01 * (sum(self.held.shape) + 8) * UNIT * self.trace
 
     @cached_property
-    def _own(self) -> Float[np.ndarray, " n"]:
+    def _diagonal(self) -> Float[np.ndarray, " n"]:
         return np.einsum("ij,ij->i", self.held, self.held)
 
     def block_error(self, owned: np.ndarray, block: Float[np.ndarray, "p p"]) -> float:
         """A bound of the error of a block in the Frobenius norm; the entries are sums of m terms."""
-        return 1.01 * (self.held.shape[1] + 8) * UNIT * float(self._own[owned].sum())
+        return 1.01 * (self.held.shape[1] + 8) * UNIT * float(self._diagonal[owned].sum())
 
     def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
         return self.held @ (self.held.T @ v)

@@ -127,7 +127,7 @@ def test_norms_of_rows_of_any_size(x):
 @pytest.mark.parametrize("route", ["balls", "dense", "Lanczos"])
 @pytest.mark.parametrize("exponent", [-1060, -1013, -500, 500, 1015])
 def test_the_smallest_eigenvalue_of_a_scaled_matrix_is_the_scaled_one(route, exponent, monkeypatch):
-    monkeypatch.setattr(spectrum, "BALLS_UP_TO", 100 if route == "balls" else 0)
+    monkeypatch.setattr(spectrum, "BALL_ARITHMETIC_UP_TO", 100 if route == "balls" else 0)
     monkeypatch.setattr(spectrum, "LANCZOS_FROM", 0 if route == "Lanczos" else 100)
     a = np.random.default_rng(3).integers(-3, 4, size=(12, 12)).astype(float)
     h = np.ldexp(a @ a.T + np.eye(12), exponent)

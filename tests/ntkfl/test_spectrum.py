@@ -122,7 +122,7 @@ def test_bad_matrices_are_named(h, message):
 
 
 def test_entries_whose_products_would_overflow_are_scaled_first():
-    diagonal = np.arange(1.0, 1 + spectrum.BALLS_UP_TO + 1) / 256
+    diagonal = np.arange(1.0, 1 + spectrum.BALL_ARITHMETIC_UP_TO + 1) / 256
     plain, far = (smallest_eigenvalue(np.diag(np.ldexp(diagonal, e))) for e in (0, 1017))
     assert far.value == np.ldexp(plain.value, 1017)
     assert far.error == np.ldexp(plain.error, 1017)
