@@ -1,9 +1,9 @@
 (* The moment of a uniform variable, and the existence of such a variable.
 
    The variable `value` is called uniform on [-d/2, d/2] if it is in this interval and if its probability to be in any
-   part of the interval is at most the share of this part in the length. By halving the interval again and again, a
-   uniform variable is a sum of fair random signs with weights. The moment of the variable is the product of the moments
-   of these signs. The exponents add up to t^2 d^2/24, since 1/4 + 1/16 + ... = 1/3. *)
+   smaller interval within it is at most the share of the smaller interval in the length. By halving the interval again
+   and again, a uniform variable is a sum of fair random signs with weights. The moment of the variable is the product
+   of the moments of these signs. The exponents add up to t^2 d^2/24, since 1/4 + 1/16 + ... = 1/3. *)
 From Coq Require Import Reals Lra Lia Psatz.
 From Coq Require Classical_Prop ClassicalDedekindReals.
 Require Import Connectivity SquaredMoments.

@@ -349,7 +349,7 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def needed_residual(self) -> float | None:
-        """An ESTIMATE of the largest |y - f| with which the certificate would hold; None if there is no such number."""
+        """An ESTIMATE of the largest |y - f| with which the certificate would hold; None if `shortfall` is None."""
         return None if self.shortfall is None else float(self.residual.hi) / self.shortfall
 
     def to_dict(self) -> dict[str, Any]:

@@ -235,12 +235,12 @@ class MethodCertificate(LaterModels):
     def needed_residual(self) -> float | None:
         """An ESTIMATE of the largest |y - f| with which the certificate would hold.
 
-        None if it would hold with no residual, or if this certificate has a nonzero memory at the beginning and does
-        not hold.
+        None if it would not hold for any of the residuals that 20 halvings of |y - f| give, or if it does not hold and
+        begins with a nonzero memory.
         """
         if self.certified:
             return float(self.residual.hi)
-        # the estimate fails, since halving the residual does not shrink the memory
+        # with a memory there is no estimate, since halving the residual does not shrink the memory
         if self._rows is None or not self._norms or self.remembers:
             return None
         for halvings in range(1, HALVINGS + 1):

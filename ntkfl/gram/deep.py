@@ -22,7 +22,7 @@ from ntkfl.rounding import SMALLEST, products_scaled_back, row_exponents, row_no
 
 DUALS: dict[str, Activation] = {"relu": Relu(), "erf": Erf(), "gelu": Gelu()}
 ACTIVATIONS = tuple(DUALS)  #: names of the activations that `deep` knows
-FAR = 500  # largest binary exponents of norms and of a bias whose squares stay within float64
+FAR = 500  # largest absolute binary exponent of norms and of a bias whose squares stay within float64
 _BLOCK = 2**14  # number of entries of a block; temporary arrays of this size stay in cache
 
 
@@ -227,12 +227,13 @@ def _block(
     return theta, 1.01 * off
 
 
-TINY = 450  # binary exponent of the smallest pixels for which the error is bounded
-FAR_PIXEL = 400  # range of the binary exponents of an image's largest pixel for which squares lose no bits
+TINY = 450  # minus the binary exponent of the smallest pixels for which the error is bounded
+# largest absolute binary exponent of an image's largest pixel for which squares lose no bits
+FAR_PIXEL = 400
 _ENTRIES = 2**15  # pairs of pixels computed at a time; temporary arrays of this size stay in cache
 _BORDER = ((0, 0), *((1, 1),) * 4)
 _COPIES = 24  # the largest number of entries held for each pair of pixels; half as many more with the error
-_SUMMED = 13 * U  # relative rounding error of `_sums` and of the factor 1/9 in it
+_SUMMED = 13 * U  # relative rounding error of `_sums`, with the factor 1/9 in it and a gain that multiplies it
 
 
 def convolutional(

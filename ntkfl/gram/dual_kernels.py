@@ -74,7 +74,7 @@ class Activation(Protocol):
         """The roots of E[phi(u)^2]."""
 
     def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
-        """The moments, and the angles of the next layer's pre-activations."""
+        """The moments, and the angles between phi(u) and phi(v)."""
 
 
 def biased(rows: Rows, bias: float) -> Rows:
@@ -87,8 +87,8 @@ def biased_pairs(pairs: Pairs, left: Rows, right: Rows, bias: float, activation:
     ends = np.hypot(left.norm, bias), np.hypot(right.norm, bias)
     (s, t), (c, d) = (left.norm / ends[0], right.norm / ends[1]), (bias / ends[0], bias / ends[1])
     both, level = s * t, c * d
-    # The sine of the angle that two parallel rows get when the bias is added. Both norms are divided by the larger of
-    # them, so that nothing overflows.
+    # The sine of the angle that two parallel rows get when the bias is added. The difference of the norms is divided by
+    # the larger of the two norms with the bias, so that nothing overflows.
     apart = (left.norm - right.norm) / np.maximum(*ends) * (bias / np.minimum(*ends))
     h = apart * apart / (2 * (1 + level + both)) + both * pairs.h
     g = ((c * c + s * s * (d * d)) / (1 + both) + level) / 2 + both * pairs.g
@@ -211,7 +211,7 @@ class Smooth(ABC):
         return Rows(self.units(rows) * self.roots(rows), self.growth * rows.error + 20 * U)
 
     def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
-        """The two moments and the angles of the next layer; the angle between equal rows stays exactly 0."""
+        """The two moments and the angles between phi(u) and phi(v); the angle between equal rows stays exactly 0."""
         formulas = self.moments(self._arcsine(pairs, left, right))
         rounding = self.moments(self._arcsine(pairs._replace(error=0.0), left, right))
         # There are two bounds for the effect of the cosine's error. One follows from the formulas, the other from

@@ -68,7 +68,7 @@ HELD = 2**31  # largest number of bytes of gradients held in memory, if there is
 # gradients computed together have at most this many numbers, unless the gradient of one sample alone has more
 FORMED = 2**22
 ROWS = 1024  # rows of a tile of a product; the two temporary arrays of a tile are small compared with the result
-COPIES = 5  # number of float64 copies of the gradients computed together that fit into the memory estimate
+COPIES = 5  # number of float64 copies of the gradients computed together, for the estimate of memory
 
 
 def empirical(
@@ -476,7 +476,7 @@ def _counts(x, u, w, z) -> Int[np.ndarray, "n p"]:
 
 
 def _blocks(n: int, width: int) -> Iterator[slice]:
-    """Consecutive slices of the neurons, whose lengths are multiples of a word's bits.
+    """Consecutive slices of the neurons; all lengths but the last one's are multiples of a word's bits.
 
     The patterns of a slice on n samples take at most a megabyte, or one word for each sample if that is more.
     """

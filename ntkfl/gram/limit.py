@@ -56,7 +56,7 @@ def fill(out: np.ndarray, left: np.ndarray, right: np.ndarray, alone: bool, stee
 
     def work() -> None:
         room = np.empty((2, TILE * TILE)), np.empty((TILE * TILE, 2), np.int64)
-        for rows, columns in tiles:  # numbers of the tiles that no thread has taken yet
+        for rows, columns in tiles:  # the tiles that no thread has taken yet
             tile(rows, columns, *room)
 
     def tile(rows: slice, columns: slice, numbers: np.ndarray, far: np.ndarray) -> None:
@@ -289,7 +289,7 @@ def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] |
 
 
 def matrix_bytes(count: float, x: np.ndarray, z: np.ndarray) -> Callable[[int], float]:
-    """Bytes of `count` square matrices with a row for each of n samples."""
+    """Bytes of `count` matrices with a row for each of n samples x and a column for each z; n columns if z is x."""
     return lambda n: 8 * count * n * (n if x is z else len(z))
 
 

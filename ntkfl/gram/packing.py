@@ -1,5 +1,5 @@
-"""Activation patterns packed into words of 64 neurons; the processor's population count instruction counts pairs of
-active samples.
+"""Activation patterns packed into words of 64 neurons; the processor's population count instruction counts the neurons
+that are active on both samples of a pair.
 """
 
 from collections.abc import Callable

@@ -9,7 +9,7 @@ from ntkfl.problem import checked_inputs, finite_array, real_array
 from ntkfl.rounding import dot_product, row_exponents, scaled_rows
 
 EPSILON = 2.0**-52
-TINY = 2.0**-1022  # smallest normal number of float32; smaller numbers have fewer bits
+TINY = 2.0**-1022  # smallest normal number of float64; smaller numbers have fewer bits
 _ENTRIES = 2**22  # entries of a block of pre-activations (32 MiB)
 CACHED = 2**18  # entries of a block of float32 products (1 MiB)
 SINGLE = 1024  # number of features up to which a float32 product leaves few signs undecided

@@ -15,8 +15,8 @@ from ntkfl.problem import real_array
 from ntkfl.rounding import SMALLEST
 
 ROUNDOFF = 2.0**-53
-# if the binary exponent of the largest entry is beyond these, the matrix is scaled so that squares neither vanish nor
-# overflow
+# if the binary exponent of the largest entry is above 200 or below -200, the matrix is scaled so that squares neither
+# vanish nor overflow
 FAR = 200
 # number of rows up to which ball arithmetic (intervals in long precision) is used; this many take a fifth of a second
 BALL_ARITHMETIC_UP_TO = 200

@@ -233,7 +233,7 @@ class HeldGram(ABC):
     @property
     @abstractmethod
     def product_rounding(self) -> float:
-        """A bound of |fl(H v) - H v|_F / |v|_F, for sums in any order."""
+        """A bound of |fl(H v) - H v|_F / |v|_F, where fl(H v) is the product as `@` computes it."""
 
     @property
     def work(self) -> float:

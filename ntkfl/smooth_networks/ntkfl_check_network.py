@@ -386,7 +386,7 @@ class Sizes(NamedTuple):
     """Bounds at theta for each layer, for one output of a sample or for all outputs of all samples."""
 
     each: list  # |(scale h, bias_scale)| of a sample
-    together: list  # the norm of the matrix of these vectors of all samples
+    together: list  # the norm of the matrix of these vectors, of the one sample or of all
     before: list  # the norm of the rows B_k of a sample
     after: list  # the largest norm of a column of the rows b_k of a sample
     clear: list  # the least distance of a z from its kink

@@ -433,8 +433,7 @@ class RoundsCertificate(LaterNetworks):
         """An ESTIMATE of the largest |y - f| with which the theorem would hold, for this kernel and these second
         derivatives.
 
-        None if it would hold with no residual, or if this certificate has a nonzero memory at the beginning and does
-        not hold.
+        None if no positive residual is found, or if this certificate does not hold and begins with a nonzero memory.
         """
         now = float(self.residual.hi)
         if self.certified:
