@@ -1,8 +1,10 @@
 """The settings with which Sphinx builds the pages: `make docs`, without network."""
 
+import gc
 import sys
 from pathlib import Path
 
+gc.disable()  # of a build of 56 seconds, collections took 15; without them the build takes 0.8 GB more memory
 sys.path[:0] = [str(Path(__file__).parent / "extensions"), str(Path(__file__).parent)]
 
 project = "ntkfl"

@@ -32,6 +32,7 @@ import gc, itertools
 calls = itertools.count(1)
 gc.callbacks.append(lambda phase, _: None if next(calls) % 64 else gc.freeze())
 gc.set_threshold(3, 1, 1)
+gc.set_threshold = lambda *_: None  # commands make collections rare when they start
 """
 PATIENCE = 300.0  # seconds after which an interrupt counts as ignored, however busy the machine is
 EARLY = 2.5  # Half of the interrupts come within so many seconds of the start, mostly during imports.

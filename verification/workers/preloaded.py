@@ -5,6 +5,7 @@ passes of the simulators. These are loaded by the workers that check such statem
 takes seconds, and the parent process may be killed in that time; if so, `_end_if_alone` ends this process.
 """
 
+import gc
 import os
 import signal
 
@@ -23,7 +24,10 @@ import jax  # noqa: E402, F401
 
 import verification.workers.worker  # noqa: E402, F401
 from bounds import catalogue  # noqa: E402
+from ntkfl.__main__ import COLLECTIONS  # noqa: E402
 
 catalogue()
+gc.set_threshold(*COLLECTIONS)
+gc.freeze()  # what is loaded stays to the end; without this each collection in a worker would look through it
 signal.setitimer(signal.ITIMER_REAL, 0)
 signal.signal(signal.SIGALRM, signal.SIG_DFL)
