@@ -30,7 +30,7 @@ SHRUNK = rate**rounds * size
 def _method_constants(case: MethodRounds) -> dict:
     claimed, linear = case.claimed, case.known.linear
     return {
-        size: (Estimate.exact(linear.read) * linear.start).hi,
+        size: (Estimate.exact(linear.fit_factor) * linear.start).hi,
         rate: claimed.rate,
         reach: claimed.reach,
         rounds: ROUNDS,

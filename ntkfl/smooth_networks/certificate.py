@@ -272,7 +272,7 @@ class NetworkCertificate(LaterNetworks):
         """
         if self.window is None:
             return 1.0
-        return min(1.0, float(above(1 - below(self.window.step * (self.window.gain * (1 - 1e-9) - self.window.loss)))))
+        return min(1.0, float(above(1 - below(self.window.step * (self.window.alpha * (1 - 1e-9) - self.window.beta)))))
 
     @cached_property
     def needed_residual(self) -> float | None:

@@ -81,7 +81,7 @@ class LinearRounds:
     start: float  # |S z_0|
     fit: float  # |J' K^-1 r_0|
     rate: float  # q: a round multiplies |S z| by at most this
-    read: float  # e_0: |J' K^-1 r| <= e_0 |S z|
+    fit_factor: float  # e_0: |J' K^-1 r| <= e_0 |S z|
     move: float  # the distance that the server's model moves in a round, divided by |S z|
     outputs: float  # |S_r J|, where S = (S_r S_beta) has a block for the residual and one for the memory
     residuals: float  # |S_r|
@@ -171,11 +171,11 @@ def _candidates(maps: RoundMatrices, kernel: np.ndarray, radius: float) -> Itera
     """
     p, s = maps.models[0].value.shape
     root = np.linalg.cholesky(kernel)
-    for read in (np.eye(p), np.linalg.inv(root)):
+    for residual_part in (np.eye(p), np.linalg.inv(root)):
         scale = np.zeros((s, s))
-        scale[:p, :p] = read
+        scale[:p, :p] = residual_part
         if s > p:
-            scale[p:, p:] = maps.unit * read @ kernel
+            scale[p:, p:] = maps.unit * residual_part @ kernel
         yield from lyapunov_roots(maps.state.value, scale, radius)
 
 
@@ -205,7 +205,7 @@ def _measured(
             return "the kernel or the norm of states is too ill-conditioned for float64"
         rest, root = float(below(1 - skew)), float(below(np.sqrt(below(least))))
 
-    def seen(matrix: Estimate) -> float:
+    def residual_norm(matrix: Estimate) -> float:
         return float(above(norm(matrix @ x) / rest))
 
     def length(matrix: Estimate) -> float:
@@ -218,9 +218,11 @@ def _measured(
     models = []
     for c, (mine, share, g) in enumerate(clients):
         interruption.check()
-        met = [take(maps.models[0]), *map(take, maps.models[1 + c * later : 1 + (c + 1) * later])]
-        ways = [0.0, *(length(n - residual) for n in [*met[1:], take(maps.ends[c])])]
-        models.append(ClientModels(float(share), g, tuple(ways), tuple(seen(n[mine]) for n in met)))
+        residual_maps = [take(maps.models[0]), *map(take, maps.models[1 + c * later : 1 + (c + 1) * later])]
+        distances = [0.0, *(length(n - residual) for n in [*residual_maps[1:], take(maps.ends[c])])]
+        models.append(
+            ClientModels(float(share), g, tuple(distances), tuple(residual_norm(n[mine]) for n in residual_maps))
+        )
     s_r, s_b = s[:, :p], s[:, p:]
 
     def size(vector: Estimate | np.ndarray) -> float:
@@ -233,7 +235,7 @@ def _measured(
         start=size((Estimate.exact(s) if enclosed else s) @ z),
         fit=float(above(size((Estimate.exact(witness) if enclosed else witness) @ z[:p]) / root)),
         rate=rate,
-        read=length(take(Estimate.exact(residual))),
+        fit_factor=length(take(Estimate.exact(residual))),
         move=length(state[:p] - residual),
         outputs=float(above(np.sqrt(max(float(widest), 0.0)))),
         residuals=float(above(norm(take(Estimate.exact(s_r))))),
@@ -250,7 +252,7 @@ def proved_methods(steps: Steps, linear: LinearRounds, curvature: Curvature) -> 
     def attempt(radius: float) -> Rounds | Failed:
         return at_a_kink(curvature, radius) or method_inequalities(steps, linear, curvature.of_all(radius), radius)
 
-    return smallest_ball(attempt, (linear.fit + linear.read * linear.start) * (1 + 1e-9) + 1e-150)
+    return smallest_ball(attempt, (linear.fit + linear.fit_factor * linear.start) * (1 + 1e-9) + 1e-150)
 
 
 @dataclass(frozen=True)
@@ -263,8 +265,8 @@ class _Effect:
 
     state: arb
     rests: arb
-    way: arb
-    bent: arb
+    distance: arb
+    second_order: arb
 
 
 def _effect(steps: Steps, linear: LinearRounds, tau: arb, s: arb, w: arb) -> _Effect:
@@ -273,20 +275,20 @@ def _effect(steps: Steps, linear: LinearRounds, tau: arb, s: arb, w: arb) -> _Ef
     clients, keep, zero = len(linear.clients), 1 - eta * pull, arb(0)
     scaffold, dyn = steps.name == "scaffold", steps.name == "feddyn"
     drift = 2 * w * (clients - 1) / clients if scaffold else w if dyn else zero
-    way = rests = mean = memory = zero
+    distance = rests = mean = memory = zero
     for client in linear.clients:
         count, root = len(client.left), ball(client.root)
         u = kept = turned = zero
         for k, left in enumerate(client.left):
             there = ball(client.moved[k]) * s + u
             psi = tau * ((root + tau) * there + ball(left) * s + root * u)
-            way = way.max(there)
+            distance = distance.max(there)
             kept = keep * kept + (root * u if dyn else root * u / count)
             # w is a part of SCAFFOLD's control and there a mean of psi, or a part of FedDyn's dual and there a sum of
             # eta psi
             turned = psi if k == 0 and steps.variant else turned if steps.variant else keep * turned + psi
             u = keep * u + eta * (drift + psi)
-        way = way.max(ball(client.moved[-1]) * s + u)
+        distance = distance.max(ball(client.moved[-1]) * s + u)
         if scaffold:
             memory = memory + (zero if steps.variant else kept**2)
             rests = rests.max(turned if steps.variant else turned / count)
@@ -299,12 +301,12 @@ def _effect(steps: Steps, linear: LinearRounds, tau: arb, s: arb, w: arb) -> _Ef
             mean = mean + ball(client.share) * u
     if steps.name == "fedavgm":
         rests = momentum * w + mean
-        bent = server * (mean + momentum * rests if steps.variant else rests)
+        second_order = server * (mean + momentum * rests if steps.variant else rests)
     else:
-        bent = mean if dyn else server * mean
-    move = ball(linear.move) * s + bent
-    state = ball(linear.rate) * s + ball(linear.outputs) * bent + ball(linear.residuals) * tau * move
-    return _Effect(state + ball(linear.memory) * memory.sqrt(), rests, way.max(move), bent)
+        second_order = mean if dyn else server * mean
+    move = ball(linear.move) * s + second_order
+    state = ball(linear.rate) * s + ball(linear.outputs) * second_order + ball(linear.residuals) * tau * move
+    return _Effect(state + ball(linear.memory) * memory.sqrt(), rests, distance.max(move), second_order)
 
 
 def method_inequalities(steps: Steps, linear: LinearRounds, together: float, radius: float) -> Rounds | Failed:
@@ -328,11 +330,11 @@ def method_inequalities(steps: Steps, linear: LinearRounds, together: float, rad
             )
         server = (
             ball(linear.fit)
-            + ball(linear.read) * start
+            + ball(linear.fit_factor) * start
             + tau * rho / (2 * ball(linear.least_root))
-            + effect.bent * start / (1 - rate)
+            + effect.second_order * start / (1 - rate)
         )
-        wanted = server + effect.way * start
+        wanted = server + effect.distance * start
         if not wanted < rho:
             return Failed(f"models may move farther than {radius:.3g}", upper_end(wanted))
         return Rounds(upper_end(rate), upper_end(rate), upper_end(wanted), radius)

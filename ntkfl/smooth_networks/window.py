@@ -45,10 +45,10 @@ class Window:
     ball: float  # rho, the radius of the ball in which curvature is bounded
     distance: float  # d: a fit is within this distance of the checkpoint
     reach: float  # no model gets farther than this from the checkpoint
-    # gain and loss are alpha and beta. A window without means, with exactly this step, multiplies the squared distance
-    # to the fits by at most 1 - step (gain - loss).
-    gain: float
-    loss: float
+    # A window without means, with exactly this step, multiplies the squared distance to the fits by at most
+    # 1 - step (alpha - beta).
+    alpha: float
+    beta: float
 
 
 @dataclass(frozen=True)
@@ -145,15 +145,15 @@ def inequalities(
         if not root > 0:
             return Failed(f"models may be {float(d):.3g} from a fit, too far for so much curvature")
         away = 2 / (1 + root.sqrt())  # E^2 / d^2, where the models of a window are within the distance E of a fit
-        gain, loss = eps / 2 * (s / kappa) ** 2, bent * (away * d) ** 2
-        if not gain > loss:
+        alpha, beta = eps / 2 * (s / kappa) ** 2, bent * (away * d) ** 2
+        if not alpha > beta:
             return Failed(
-                f"a window may raise the squared distance to the fits by {float(eta * loss):.3g} of itself, and is "
-                f"sure to lower it by {float(eta * gain):.3g} only"
+                f"a window may raise the squared distance to the fits by {float(eta * beta):.3g} of itself, and is "
+                f"sure to lower it by {float(eta * alpha):.3g} only"
             )
         farthest = d * away.sqrt()
         if start.intervals:
-            turning, added = 1 - turn * d / s, 2 * (2 * v * gain / eps).sqrt() * bend * d / (gain - loss)
+            turning, added = 1 - turn * d / s, 2 * (2 * v * alpha / eps).sqrt() * bend * d / (alpha - beta)
             under = (1 - added) ** 2 - 4 * eta * bent * d**2
             if not (turning > 0 and added < 1 and under > 0):
                 return Failed(f"models may be {float(d):.3g} from a fit, from which windows may lead them too far away")
@@ -163,11 +163,11 @@ def inequalities(
             turning = 1 - 2 * turn * farthest / s
             if not turning > 0:
                 return Failed(f"models may be {float(farthest):.3g} from a fit, where fits turn too fast")
-            drift = (v * away * 2 / eps).sqrt() * bend * d**2 * gain.sqrt() / (gain - loss) / turning
+            drift = (v * away * 2 / eps).sqrt() * bend * d**2 * alpha.sqrt() / (alpha - beta) / turning
             reach, wanted = d + drift + farthest, d + drift + 2 * farthest
         if not wanted < rho:
             return Failed(f"models may move farther than {radius:.3g}", upper_end(wanted))
-        return Window(step, radius, upper_end(d), upper_end(reach), -upper_end(-gain), upper_end(loss))
+        return Window(step, radius, upper_end(d), upper_end(reach), -upper_end(-alpha), upper_end(beta))
 
 
 def largest_step(start: Start, residual: float, visits: float, halvings: int) -> Window | str:

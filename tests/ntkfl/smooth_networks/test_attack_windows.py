@@ -83,7 +83,7 @@ def test_claims_that_are_too_large_are_broken(seed, monkeypatch):
     for too_much, claim in (
         ({"distance": window.distance / 2}, "distance"),
         ({"reach": window.reach * honest.reach / 2}, "reach"),
-        ({"gain": 10 * window.gain}, "factor"),
+        ({"alpha": 10 * window.alpha}, "factor"),
     ):
         attack = attacked(replace(certificate, window=replace(window, **too_much)))
         assert attack.broken and getattr(attack.worst, claim) > 1, claim

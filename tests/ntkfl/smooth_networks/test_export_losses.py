@@ -108,11 +108,11 @@ def test_the_inequalities_are_those_in_balls(kind, exported):
             shown = script.window(start._replace(residual=Fraction(residual)), rho, Fraction(step), Fraction(visits))
         except Refused:
             outcomes.append("refused")
-            assert isinstance(balls, Failed) or balls.reach > 0.9 * float(rho) or balls.gain < 1.1 * balls.loss
+            assert isinstance(balls, Failed) or balls.reach > 0.9 * float(rho) or balls.alpha < 1.1 * balls.beta
             continue
         outcomes.append("shown")
         assert isinstance(balls, Window)
-        factor = 1 - float(step) * (balls.gain - balls.loss)
+        factor = 1 - float(step) * (balls.alpha - balls.beta)
         for ours, theirs in zip(map(float, shown), (balls.distance, balls.reach, factor), strict=True):
             assert theirs * (1 - 1e-6) <= ours <= theirs * 1.02
     assert min(outcomes.count("shown"), outcomes.count("refused")) > 10

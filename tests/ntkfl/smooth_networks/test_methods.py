@@ -42,7 +42,7 @@ def test_a_method_keeps_to_its_certificate(kind):
     claimed = proved.enclosure(x)
     for t in range(1, 9):
         run.round()
-        assert run.sizes[t] <= proved.rate**t * known.read * known.start
+        assert run.sizes[t] <= proved.rate**t * known.fit_factor * known.start
         now = case.model.outputs(case._named(run.at), run.at.new_tensor(x)).numpy()
         assert (claimed.lo <= now).all() and (now <= claimed.hi).all()
     assert 0.1 * proved.reach < run.moved <= proved.reach
@@ -89,7 +89,7 @@ def recomputed(steps, linear, turn, radius, ratio):
     state = linear.rate + linear.outputs * bent + linear.residuals * tau * move + linear.memory * beta
     rate = max(state, rest / w) if name in ("fedavgm", "scaffold", "feddyn") else state
     v = linear.start
-    delta = linear.fit + linear.read * v + tau * radius / (2 * linear.least_root) + bent * v / (1 - rate)
+    delta = linear.fit + linear.fit_factor * v + tau * radius / (2 * linear.least_root) + bent * v / (1 - rate)
     return rate, delta + max(way, move) * v
 
 
@@ -106,7 +106,7 @@ LINEAR = LinearRounds(
     start=1e-3,
     fit=1.4e-3,
     rate=0.8,
-    read=1.3,
+    fit_factor=1.3,
     move=0.6,
     outputs=1.5,
     residuals=1.1,
@@ -196,7 +196,7 @@ def test_the_numbers_of_the_linear_model_are_enclosed_and_sharp(kind):
         r = np.eye(6)[:3]
         exact = {
             "rate": farthest(maps.state.value, s.T @ s),
-            "read": farthest(r, inverse),
+            "fit_factor": farthest(r, inverse),
             "move": farthest(r - maps.state.value[:3], inverse),
             "outputs": np.sqrt(np.linalg.eigvalsh(a.T / 3 @ s[:, :3].T @ s[:, :3] @ a / 3)[-1]),
             "residuals": np.linalg.norm(s[:, :3], 2),

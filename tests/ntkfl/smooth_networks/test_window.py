@@ -86,9 +86,9 @@ def test_the_inequalities_are_those_of_the_proof(
         return
     assert exact is not None and exact[2] < radius
     np.testing.assert_allclose(
-        (window.distance, window.reach, window.gain, window.loss), exact[:2] + exact[3:], rtol=1e-12
+        (window.distance, window.reach, window.alpha, window.beta), exact[:2] + exact[3:], rtol=1e-12
     )
-    assert window.distance >= exact[0] and window.reach >= exact[1] and window.loss >= exact[4] * (1 - 1e-15)
+    assert window.distance >= exact[0] and window.reach >= exact[1] and window.beta >= exact[4] * (1 - 1e-15)
 
 
 @pytest.mark.parametrize("intervals", [False, True])
@@ -96,7 +96,7 @@ def test_an_example_holds(intervals):
     start = replace(START, intervals=intervals)
     window, exact = inequalities(start, **LESS[intervals]), recomputed(start, **LESS[intervals])
     np.testing.assert_allclose(
-        (window.distance, window.reach, window.gain, window.loss), exact[:2] + exact[3:], rtol=1e-13
+        (window.distance, window.reach, window.alpha, window.beta), exact[:2] + exact[3:], rtol=1e-13
     )
 
 
@@ -108,10 +108,10 @@ def test_each_number_that_grows_makes_the_claim_weaker(intervals):
     assert isinstance(window, Window)
     for name in ("separate", "together", "residual", "visits"):
         worse = inequalities(given, **(LESS[intervals] | {name: LESS[intervals][name] * 1.01}))
-        assert worse.reach > window.reach and worse.gain - worse.loss < window.gain - window.loss, name
+        assert worse.reach > window.reach and worse.alpha - worse.beta < window.alpha - window.beta, name
     for name, factor in (("least_root", 0.99), ("largest", 1.01), ("entries", 1.01), ("gradients", 1.01)):
         worse = inequalities(replace(given, **{name: getattr(START, name) * factor}), **LESS[intervals])
-        assert worse.reach > window.reach and worse.gain < window.gain, name
+        assert worse.reach > window.reach and worse.alpha < window.alpha, name
 
 
 @pytest.mark.parametrize(
