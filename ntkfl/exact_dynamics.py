@@ -286,10 +286,10 @@ def on_few_samples(
 ) -> KernelRegime:
     """Algorithm 1 on one sample of each of a few clients, to refuse methods and options before H is computed.
 
-    The kernel of these samples is constant. It is so small that no steps are beyond their limit, but as large as that
-    allows: eta_local times an entry is fixed, so the kernel is larger if eta_local is smaller. Problems with large rows
-    have a small eta_local and a large pull to the start, such as mu of FedProx. If the kernel were small too, the
-    rounding of this pull would hide that a round is linear.
+    The kernel of these samples is constant: eta_local times every entry is 1e-3, so small that no steps are beyond
+    their limit. It is larger if eta_local is smaller, which is needed: problems with large rows have a small eta_local
+    and a large pull to the start, such as mu of FedProx. If the kernel were small too, the rounding of this pull would
+    hide that a round is linear.
 
     Raises:
         ValueError: client_steps that are not one positive integer for each client.

@@ -67,7 +67,7 @@ def train_fastest(
         width: number of hidden neurons.
         seed: the seed of the network; default 0.
         progress: a function that is called when a training begins, with a text that names the method and the predicted
-            number of rounds; default None.
+            number of rounds; default: none.
 
     Raises:
         ValueError: a width below 1; labels of several outputs, which the network does not have; as `kernel_regime`.

@@ -1,11 +1,12 @@
 """Error bounds of float64 operations, rounded outward, and products without error (Dekker 1971).
 
-The functions that return a `Pair` take values and errors, which are elementwise half-widths, and return a value and its
-error. A result beyond float64 has an infinite error. A result without a value (infinity minus infinity) is a NaN, which
-`Estimate` refuses.
+The functions that return a `Pair` take values with their errors, which are elementwise half-widths, or with the ends of
+their enclosures. They return a value and its error. A result beyond float64 has an infinite error. A result without a
+value (infinity minus infinity) is a NaN, which `Estimate` refuses.
 
 Other functions compute products together with their rounding errors, so that signs can be exact, and products and
-running sums in long precision. The rounding bounds of the latter do not grow with the number of terms.
+running sums in long precision. The rounding bound of a running sum, relative to the sum of the absolute values of the
+terms, grows only with the logarithm of the number of terms.
 """
 
 import math

@@ -172,8 +172,8 @@ class ClientProducts:
     """Training by groups of clients that all have the same number of samples.
 
     The weights are read from the network, and the changes of the weights are added to the network's `total`. At most
-    `fit` clients are trained together. If several groups fit, each thread trains a group; otherwise the threads share
-    the neurons of one group.
+    `fit` clients are trained together. If there is a group for each thread and they all fit, each thread trains a
+    group; otherwise the threads share the neurons of one group.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ def neurons_bytes(samples: int, d: int, width: int, kept: int = 0) -> int:
 def grouped_bytes(largest: int, d: int, width: int) -> float:
     """The smallest number of bytes that a run without movements takes.
 
-    It is computed client by client, and takes the memory of four networks and one client.
+    Such a run computes client by client, and takes the memory of four networks and one client.
     """
     return 8 * width * (4 * d + largest / 8 + min(d, 2 * largest))
 

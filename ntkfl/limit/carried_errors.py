@@ -11,9 +11,9 @@ sums, from which the bounds follow:
 Several runs share each product with H, so that the entries of H are read once for all runs.
 
 A round of plain averaging multiplies the residual by M = I - H P, where P maps the residual to the clients' mean
-displacement. Many rounds need few products with H, because powers of M are Chebyshev series. The eigenvalues x of M lie
-in [low, 1], so the eigenvalues of X = (2 M - (1 + low) I) / (1 - low) lie in [-1, 1]. On [-1, 1] the Chebyshev series
-of x^t and of 1 + x + ... + x^(t-1) may end after some sqrt(2 t log(1 / eps)) terms.
+displacement times the server rate. Many rounds need few products with H, because powers of M are Chebyshev series. The
+eigenvalues x of M lie in [low, 1], so the eigenvalues of X = (2 M - (1 + low) I) / (1 - low) lie in [-1, 1]. On [-1, 1]
+the Chebyshev series of x^t and of 1 + x + ... + x^(t-1) may end after some sqrt(2 t log(1 / eps)) terms.
 """
 
 from abc import ABC, abstractmethod

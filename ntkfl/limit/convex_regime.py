@@ -29,7 +29,7 @@ from ntkfl.limit.convex_loss import ConvexLoss
 from ntkfl.limit.infinite_width import Regime, checked_rounds
 
 NEWTON = 100  # largest number of Newton steps
-PRECISE = 1e-13  # the search ends when a step lowers the objective by less than this share
+PRECISE = 1e-13  # the search ends when a step would lower the objective by less than this share
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -51,7 +51,7 @@ class ConvexRegime(Regime):
     no_answer: ClassVar = dict.fromkeys(
         ("nu", "rate", "response_eigenvalues", "round_map", "spectrum", "stable", "step_limits", "undecided"),
         "under a loss a round is no linear map, and has no eigenvalues; `total_loss` is the sum of the losses "
-        "after training, `bound` bounds `mean_loss`, and `eta_limit` is the largest step for which the bound holds. "
+        "after training, `bound` bounds `mean_loss`, and `eta_limit` is the eta_local below which the bound holds. "
         "Without the argument loss, the regime of squares has this name",
     ) | {
         "at": "call kernel_regime with the other steps and the loss",

@@ -35,7 +35,9 @@ class LocalErrors(NamedTuple):
 
     product: float  # norm of the error of a product of H and a vector, over the norm of the vector
     size: float  # an upper bound of |H|
-    response: float  # error of the response u(H_D), the map from the residuals to the clients' displacements
+    # error of the response u(H_D): the map from the residuals to the server's step for plain averaging, and to the
+    # clients' own displacements for other methods
+    response: float
     blocks: float  # distance of V diag(q) V' from H_cc, and of each q from an eigenvalue of H_cc
     rounded: float  # rounding error of a function of the blocks, relative to its largest value
     stored: float  # distance of the stored matrix from H, that is `product` without the rounding
@@ -69,7 +71,7 @@ class Feedback:
     """How the errors of single rounds enter a run, for a method that remembers one vector.
 
     All of the following are z-transforms over the rounds. A round makes the error d in the residual and the error f in
-    the memory. These errors cause the errors v of the move and e of the residual:
+    the memory. These errors cause the errors k v of the move and e of the residual:
 
         T(w) v = (1 - w s passed/(w + b)) d + w E f,   E = s (kept + ahead z)/(w + b),
         e = s (w + p)/(w + b) v - E f + s passed/(w + b) d.

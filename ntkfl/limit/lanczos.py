@@ -220,7 +220,7 @@ class LargestEigenvalues:
     _searches: list[_Search] = field(default_factory=list)
 
     def near(self, values: Float[np.ndarray, " n"]) -> tuple[float, float]:
-        """A lower bound of the largest eigenvalue, and a distance above it within which the search puts an
+        """A lower bound of the largest eigenvalue, and a distance from this bound within which the search puts an
         eigenvalue.
         """
         search, least, most = self._of(values)

@@ -114,7 +114,8 @@ class Motion:
         c, h, spared = constants
         p, ahead = self.friction, self.ahead
         if not spared:
-            # the factors C of |n - m|^2 in (2 - p) S - (C + 1/2) H, and of |n + m|^2 in p S / 2, where n is the new m
+            # With the new m as n, a round lowers the squared norm by C |n - m|^2 in the metric (2 - p) S - (C + 1/2) H
+            # plus |n + m|^2 in the metric p S / 2. Both metrics must be positive, the first only if C is not 0.
             if self.even is None or c != self.even - 0.5:  # the closed form needs a C that is one number
                 return np.ones(len(p)), np.full(len(p), -10.0)
             lost = self.friction_error + (2 + 3 * abs(c)) * self.ahead_error * self.most

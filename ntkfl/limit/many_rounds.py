@@ -117,7 +117,7 @@ class DrawnRounds(NamedTuple):
 
 
 class Repeated:
-    """Rounds repeated any number of times, by composing powers of two of them."""
+    """Rounds repeated any number of times, by composing 1, 2, 4, ... of them."""
 
     def __init__(self, rounds: Rounds) -> None:
         self.doubled = [rounds]

@@ -4,7 +4,7 @@ Results come from products with H and with the clients' own blocks of H. H is st
 be in memory, in a file, on a cluster or on a device, or is given by features.
 
 H_D holds the clients' own blocks of H and is 0 elsewhere. u(H_D) is the clients' response, a function of H_D that maps
-the residual to the clients' mean displacement.
+the residual to the clients' mean displacement, times the server rate if the method has one.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ VECTORS, ITERATIONS = 4, 60  # numbers of vectors and of iterations in the searc
 PRODUCTS, SEARCHED = 60, 40
 MANY = 8  # computing all eigenvectors takes no longer than this many times n products with vectors
 QUADRATURE = 1e-12  # rounding of the nodes and weights of a quadrature
-LONGEST = 1e60  # a run stops when responses reach this size, because squares of later products would overflow
+LONGEST = 1e60  # responses of this size have no computed eigenvalues, because squares of products would overflow
 RITZ = "eigenvectors with their residuals"
 RESOLVED = 1e-3  # a rate counts as known if its error is at most this share of its distance from 1
 OWN = 64  # number of new points whose kernel with themselves is computed at a time

@@ -561,8 +561,8 @@ class MeanSquare:
     def rate_bounds(self) -> tuple[float, float]:
         """A lower and an upper bound of the rate, rounding included.
 
-        The radius of the map of second moments is known to be above the square of the lower bound, and below the square
-        of the upper bound.
+        The radius of the map of second moments is known to be at least the square of the lower bound, and at most the
+        square of the upper bound.
         """
         least = 1.0 if self.rests else 0.0
         low, high = least, float("inf") if len(self.nu) else least
@@ -581,8 +581,8 @@ class MeanSquare:
         return 1 if self.nu[0] < -self._nu_error else 0 if self.nu[0] <= self._nu_error else self._side(1.0)
 
     def _side(self, level: float) -> int:
-        """-1 if the radius of the map of second moments is known to be below the level, 1 if above, and 0 if neither is
-        known.
+        """-1 if the radius of the map of second moments is known to be below the level, 1 if it is known to be at least
+        the level, and 0 if neither is known.
         """
         onward, jump = self._round_of_modes(1.0)
         error = self._nu_error * float(np.linalg.norm(jump)) + EPSILON * np.linalg.norm(onward, axis=(1, 2))

@@ -6,8 +6,8 @@ an eigenvalue of the round map exactly where
 
     T(w) = H / N + s w (w + p) / (w + b),   w = z - 1,
 
-is singular. Here s > 0, p > 0 and 0 < b <= 1 are functions of H_D, which holds the clients' own blocks of H and is 0
-elsewhere.
+is singular, for a positive definite H; at w = -b, (w + b) T(w) takes the place of T(w). Here s > 0, p > 0 and
+0 < b <= 1 are functions of H_D, which holds the clients' own blocks of H and is 0 elsewhere.
 
 A radius can be computed beyond which every eigenvalue of the round map is real (`OuterSpectrum.radius`). The number of
 eigenvalues of the round map beyond z is the number of negative eigenvalues of T for z > radius, and the number of
