@@ -66,7 +66,7 @@ def start(of: Row) -> tuple[ntkfl.Problem, Network]:
 def measured(of: Row) -> Row:
     """The first examined round at which the network is certified, with its numbers.
 
-    `seconds` is the processor time of all examinations.
+    `seconds` is the processor time of the training and of all examinations.
 
     Raises:
         RuntimeError: the network is certified at no round up to the last one.

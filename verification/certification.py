@@ -73,7 +73,7 @@ def best_certificate(
 
 
 def certify_after(problem: Problem, setup: Setup, rounds: int, every: int) -> Certified:
-    """The best certificate of the network after `rounds` rounds of training, which passes through `checkpoints`.
+    """The best certificate of the network after `rounds` rounds of training, as `checkpoints` trains it.
 
     Args:
         problem: data with scalar labels.

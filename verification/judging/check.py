@@ -427,7 +427,10 @@ class Check:
         return Vacuous(factor=min(self.excess))
 
     def way_out(self, options: Options, cases: Cases | None = None) -> dict[str, Unmet]:
-        """The hypothesis that rejected most cases, with options that meet it; empty if no such options were found."""
+        """The hypothesis that rejected most cases, with options that meet it; empty if no such options were found.
+
+        If the first case was known to be rejected, these are the hypotheses that it does not meet.
+        """
         if self.unmet:
             return self.unmet
         name, _ = self.tally.rejected.most_common(1)[0]

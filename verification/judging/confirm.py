@@ -1,8 +1,9 @@
 """How well a violation stands after a second computation.
 
-A violation counts as confirmed only if a computation with smaller errors or on other networks repeats it. Otherwise it
-was only seen. Ball arithmetic computes with numbers and proved bounds of their errors (balls); a side is enclosed if it
-is known by such a bound.
+A violation counts as confirmed only if a computation with smaller errors or on other networks repeats it, or if no such
+computation exists and both sides were enclosed in the first place. If there is no such computation and a side was not
+enclosed, the violation was only seen. Ball arithmetic computes with numbers and proved bounds of their errors (balls);
+a side is enclosed if it is known by such a bound.
 """
 
 import warnings
@@ -21,7 +22,7 @@ from verification.facts import Confirmation, Fact, Needed, Standing, Witness
 from verification.judging.points import Known
 from verification.sentences import What
 
-NEAR = 10  # a comparison is redone more precisely if its sides are at most this many errors apart
+NEAR = 10  # a comparison is redone more precisely if its sides are fewer than this many errors apart
 # the sides of a violation must differ by this many measured errors, or by this many differences of two precisions
 MARGIN = 1000
 DECIDED = (Outcome.VIOLATED, Outcome.HOLDS)

@@ -1,9 +1,9 @@
 """Looks: the cases of a form are drawn in steps, and a further step follows only if the cases so far do not decide.
 
-A ladder is a family with a single case, which has networks of several widths. For a ladder the looks take a quarter,
-half and all of the networks of each width. For other families they take the squares of these shares of the seeds. The
-first look draws at least as many seeds as a verdict needs, counted over all families of the form. The second look draws
-as many in each family.
+A ladder is a family with a single case, which has networks of several sizes, such as widths. For a ladder the looks
+take a quarter, half and all of the networks of each size. For other families they take the squares of these shares of
+the seeds. The first look draws at least as many seeds as a verdict needs, counted over all families of the form. The
+second look draws as many in each family.
 
 A look decides if three things hold. The form is settled, which means that the cases so far give an outcome other than
 untested or unresolved. Every mutant (a wrong version of the formula) is caught, so that the cases tell this formula

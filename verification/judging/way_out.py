@@ -85,9 +85,10 @@ def way_out(
     cases: Cases | None = None,
     widen: bool = True,
 ) -> Options | None:
-    """Options near the chosen options, with which one case meets the hypotheses.
+    """Options near the chosen options, with which one case meets the hypotheses that rejected cases.
 
-    None if the search found no such options.
+    None if the search found no such options. Hypotheses that need a run and rejected no case are not checked; `passes`
+    checks all hypotheses.
 
     Args:
         statement: the claim.
@@ -146,7 +147,7 @@ def passing_step(
     Args:
         statements: the statements to check.
         forms: forms of the statements.
-        options: data and steps; the search begins at its eta_local.
+        options: data, sizes and other steps; the search begins at the default eta_local of `Setup`.
         cases: as in `way_out`.
 
     Returns: the step, and the name of the hypothesis that limits it.

@@ -32,8 +32,9 @@ def relu_strictly_positive(x: np.ndarray, depth: int | None = 2) -> bool | None:
         x: rows, (n, d).
         depth: layers of weights, as `ntkfl.gram.deep` counts them. With depth 1, a linear network, the kernel is
             positive definite on independent rows. With depth 2 it is positive definite if no two rows are parallel and
-            antipodal pairs are independent. With depth 3 or more it is positive definite if no two rows are parallel.
-            None stands for any depth of 2 or more, and then nothing is claimed that depends on the depth.
+            the directions of the antipodal pairs are linearly independent. With depth 3 or more it is positive definite
+            if no two rows are parallel. None stands for any depth of 2 or more, and then nothing is claimed that
+            depends on the depth.
 
     Returns:
         True or False, or None if neither is known.

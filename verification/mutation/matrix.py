@@ -34,9 +34,10 @@ KEPT = 24  # number of cases of a form whose constants are kept, to explain why 
 def standard_mutants(statement: Statement, form: Form) -> tuple[Mutant, ...]:
     """The standard mutants of a form's formula.
 
-    A constant is halved or doubled, powers are changed by 1/2, factors are dropped, indices are shifted, signs are
-    changed, and the comparison is reversed. Each change is made in both directions, although only one of them claims
-    more. Mutants with equal formulas are made once.
+    A constant is halved or doubled, the power of a parameter is multiplied by 1/2 or 3/2, factors are dropped, indices
+    are shifted, signs are changed, and the comparison is reversed. Powers and indices are changed in both directions,
+    although only one of them claims more. (For equalities, powers are changed in one direction.) Mutants with equal
+    formulas are made once.
 
     Args:
         statement: the statement whose formula is changed.

@@ -126,8 +126,8 @@ def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> Confirmat
 def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
     """Whether the claim also fails too often on fresh networks, and on which share of them it fails.
 
-    One case that fails is judged again at higher precision if that is possible, since the failure may be due to
-    rounding.
+    The first of the networks that fail is judged again at higher precision if that is possible, since the failure may
+    be due to rounding.
     """
     failures, count, looked, allowed, surely = 0, 0, 0, 0.0, False
     for networks in CONFIRMING:
@@ -214,7 +214,7 @@ def _score(kind: Kind, comparison: Comparison) -> float:
         gap = float(comparison.left.value - comparison.right.value)
         return (abs(gap) if kind is Kind.RATE else gap) - float(comparison.left.error)
     if comparison.left.value == 0 == comparison.right.value:
-        return -HIGHEST  # if both sides are 0 the claim holds with equality, and no case near this one is better
+        return -HIGHEST  # if both sides are 0 the claim holds with equality, and the search should not go on from here
     with np.errstate(divide="ignore"):
         score = float(np.clip(np.log(comparison.tightness), -HIGHEST, HIGHEST))
     if comparison.outcome is Outcome.VIOLATED:
