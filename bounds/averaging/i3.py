@@ -1,6 +1,7 @@
 """Lemma 1: the gap between averaged outputs (WENS) and averaged weights (FMA) as the clients come closer together.
 
 The statements are about the order of the gap in Delta, the clients' largest distance from the averaged network.
+A ladder is the same measurement at several values of Delta.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,6 +1,7 @@
 """Statements on the distance between FedAvg and gradient descent on all the data, for deep networks.
 
 The distance depends on the width and on the step size.
+A ladder is the same measurement at several widths or step sizes, which are its rungs.
 """
 
 from __future__ import annotations

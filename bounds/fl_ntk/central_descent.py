@@ -1,4 +1,7 @@
-"""Statements on the distance of clients from their mean, and of FedAvg from gradient descent on all the data."""
+"""Statements on the distance of clients from their mean, and of FedAvg from gradient descent on all the data.
+
+A ladder is the same measurement at several step sizes, which are its rungs.
+"""
 
 from dataclasses import dataclass, replace
 

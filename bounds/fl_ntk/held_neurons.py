@@ -1,4 +1,7 @@
-"""Statements X.13 and X.13b: neurons gather at kinks, and are held there."""
+"""Statements X.13 and X.13b: neurons gather at kinks, and are held there.
+
+A ladder is the same measurement at several sizes of the residual.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The statement of Lemma B.12 (also Lemma 6.1): while the residual contracts, no global neuron moves far."""
+"""The statement of Lemma B.12 (also Lemma 6.1): while the residual contracts, no global neuron moves far.
+
+A ladder is the same measurement at several sizes, which are widths or values of 1/lambda.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Statements on the population loss of the trained network: Theorems C.11 and 4.3."""
+"""Statements on the population loss of the trained network: Theorems C.11 and 4.3.
+
+A ladder is the same measurement on samples of growing size n.
+"""
 
 from __future__ import annotations
 

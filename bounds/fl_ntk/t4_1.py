@@ -1,4 +1,7 @@
-"""The statement of Theorem 4.1 on the number of rounds after which the training loss is at most eps."""
+"""The statement of Theorem 4.1 on the number of rounds after which the training loss is at most eps.
+
+A ladder is a series of accuracies and runs in which one parameter goes to a limit.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Statements X.8 to X.10: the trained network in the kernel regime, its activations, and its deviation.
 
-The deviation is of order m^(-1/2).
+The deviation is of order m^(-1/2). A ladder is the same measurement at several widths.
 """
 
 from dataclasses import replace

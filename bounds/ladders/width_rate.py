@@ -1,4 +1,7 @@
-"""Statements about exponents in the width. They measure quantities, and claim their powers and coefficients."""
+"""Statements about exponents in the width. They measure quantities, and claim their powers and coefficients.
+
+A ladder is the same measurement at several widths.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

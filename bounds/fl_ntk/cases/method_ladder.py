@@ -1,4 +1,7 @@
-"""The case of networks of several widths that the engine trains under every method with an exact linear limit."""
+"""The case of networks of several widths that the engine trains under every method with an exact linear limit.
+
+A ladder is the same measurement at several widths.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The case of a network with neurons that are held at kinks, trained by FedAvg with shorter and shorter steps.
 
 A pair is a neuron and a sample. It is held if the neuron stays at its kink on this sample, since gradients on both
-sides of the kink point to it.
+sides of the kink point to it. A ladder is the same measurement at several step sizes.
 """
 
 from dataclasses import dataclass
