@@ -586,13 +586,13 @@ against_the_limit(
 # ## Networks of finite width
 #
 # The study `image-limits` trains networks with ten readouts, and compares every round with the limit of the same
-# method. The clients have a hundred images each, split by `dirichlet:0.3`, and take 5 local steps. As above,
-# `eta_local` is half of the step at which a client alone diverges. A network is off its limit for two reasons: its
-# kernel at the start is not that of infinite width, and its kernel moves during training. To tell the two reasons
-# apart, the study also trains the linearisation of each network around its first weights, by the same steps. The
-# kernel of a linearisation does not move. So the distance of the linearisation from the limit is the part of the
-# first kernel, and the distance of the network from its linearisation is the part of the moving kernel. All distances
-# are those of the outputs on all training images, over $|y|$:
+# method. `dirichlet:0.3` splits the images among clients: one client for every hundred images, and at most 100 clients.
+# Clients take 5 local steps. As above, `eta_local` is half of the step at which a client alone diverges. A network is
+# off its limit for two reasons: its kernel at the start is not that of infinite width, and its kernel moves during
+# training. To tell the two reasons apart, the study also trains the linearisation of each network around its first
+# weights, by the same steps. The kernel of a linearisation does not move. So the distance of the linearisation from the
+# limit is the part of the first kernel, and the distance of the network from its linearisation is the part of the
+# moving kernel. All distances are those of the outputs on all training images, over $|y|$:
 #
 # ![Distances from the limit and from the linearisation, and test accuracy, over the rounds](../image_limits.svg)
 #

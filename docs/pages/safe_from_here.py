@@ -12,12 +12,12 @@
 # is*. No later model is farther from the checkpoint than a stated distance. And the predicted classes of certain test
 # samples can no longer change. This page shows how to get such an answer for a checkpoint of yours.
 #
-# The page is about networks with one hidden ReLU layer in which only that layer is trained, with biases, and with one
-# output or several. The loss is the sum of squares. With `--loss` it can also be Huber's loss, the squared hinge, or
-# squares with a band. (With the squared hinge a network is certified earlier than with squares: on 50 digits after 80
-# rounds instead of 320, on 50 images of Fashion-MNIST after 140 instead of 360, see
-# {doc}`../proofs/losses_in_any_order`.) The output may have a bias that is not trained. Cases that are not covered
-# are listed [at the end](#what-is-proved-and-what-is-not).
+# The page is about networks with one hidden ReLU layer in which only that layer is trained, with or without biases, and
+# with one output or several. The loss is the sum of squares. With `--loss` it can also be Huber's loss, the squared
+# hinge, or squares with a band. (With the squared hinge a network is certified earlier than with squares: on 50 digits
+# after 80 rounds instead of 320, on 50 images of Fashion-MNIST after 140 instead of 360, see
+# {doc}`../proofs/losses_in_any_order`.) The output may have a bias that is not trained. Cases that are not covered are
+# listed [at the end](#what-is-proved-and-what-is-not).
 #
 # ## A checkpoint
 #
