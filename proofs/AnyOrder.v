@@ -3,9 +3,8 @@
    server takes them.
 
    The statement fl-ntk/any-order rests on this file. The theorem continuation_safe says that |W - W*| never grows,
-   total_work that eps sum eta r^2 <= D^2, and predictions_stay that every later output at an input z is within
-   2 D |b| |z| of the output now, where b is the readout of this output. The theorem final_class proves the final
-   classes that a certificate prints.
+   total_work that eps sum eta r^2 <= D^2, and predictions_stay that every later output with the readout b at an input z
+   is within 2 D |b| |z| of the output now. The theorem final_class proves the final classes that a certificate prints.
 
    The field may be any ordered field, such as the rationals or the reals. A "label" is a pair of a sample and an
    output, so that several outputs need no other proof. Label l has the input (input l), the readout (readout l), and

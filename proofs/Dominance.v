@@ -1,6 +1,7 @@
 (* How a matrix Y, the "witness", shows that K >= lambda I. Nothing is assumed about Y. If Y (K - lambda I) Y' is
-   strictly diagonally dominant with a positive diagonal, then K - lambda I is positive definite. Y is chosen near the
-   inverse of a Cholesky factor; with a bad Y the condition does not hold, and nothing is proved.
+   strictly diagonally dominant with a positive diagonal, then K - lambda I is positive definite.
+
+   Y is chosen near the inverse of a Cholesky factor; with a bad Y the condition does not hold, and nothing is proved.
 
    fl-ntk/any-order rests on this file: GramBounds.v states the result for the rows of C. *)
 From mathcomp Require Import all_ssreflect all_algebra.
