@@ -232,7 +232,7 @@ def fastest(
                 on_few = replace(search, base=few, unit=unit, eta_local=own)
                 on_few.run([])
                 search.follow(on_few)
-            # if no step from few samples is stable here, all samples are searched
+            # all samples are searched if few samples were not searched, or gave no step that is stable here
             if search.best is None and not (run and few is not base):
                 search.run([(setting.tuned.eta_local, setting.tuned.options) for setting in kept + last])
             if search.best is not None:

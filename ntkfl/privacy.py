@@ -212,7 +212,7 @@ class DrawnDisplacements:
 
     Args:
         longest: |x|^2, x.y and |y|^2 in round t + 1, one (k, 3) array for each round. A displacement is left out if
-            another displacement of the same group of runs exceeds it in all three.
+            another displacement of the same group of runs is at least as large in all three.
         groups: the group of runs of each of these displacements, (k,) for each round.
         chance: the smallest chance that this number of runs can bound.
     """
@@ -887,7 +887,7 @@ def best_choices(
         delta: the budget's delta, in (0, 1).
         clipped: the largest allowed chance that anything is clipped; default 0.01.
         clip: the clipping norm S, the same in all settings; settings in which it may clip are left out. Default: for
-            each setting the smallest S that is known not to clip.
+            each setting the smallest S, as in `PrivateRounds.plan`.
         progress: a function that is called with the name of each setting before its rounds are run; default: none.
 
     Raises:

@@ -104,7 +104,7 @@ class Neurons:
 
 
 def through_gram(x: np.ndarray, gram: np.ndarray, array: np.ndarray, out: np.ndarray) -> None:
-    """Returns X X^T array, (..., n, m), with the products in the order that takes fewer operations."""
+    """Write X X^T array, (..., n, m), to `out`, with the products in the order that takes fewer operations."""
     if len(x) >= 2 * x.shape[1]:
         np.matmul(x, x.T @ array, out=out)
     else:

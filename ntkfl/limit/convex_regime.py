@@ -102,7 +102,8 @@ class ConvexRegime(Regime):
             rounds: how many of the first rounds, at least 1.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
-        Raises: as `bound`.
+        Raises:
+            ValueError: rounds below 1; initial outputs of the wrong shape.
         """
         count = _positive(rounds)
         _, total = self._run(self._labels - self._initial_residual(initial_outputs), np.array([count]))

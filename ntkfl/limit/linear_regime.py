@@ -373,9 +373,9 @@ class LinearRegime(Regime):
     def step_limits(self) -> StepLimits:
         """The largest stable server rate, and the largest eta_local at which clients contract; NaN if unknown.
 
-        If no formula gives the server rate, a search finds a rate such that rounds are stable below it and not stable
-        above. This search is made for states of at most 800 rows. The eta_local is 2 / (max_c |H_cc| + pull). Below
-        this number, every local step of a client alone lowers the client's residual.
+        If no formula gives the server rate, a search finds a rate such that rounds are stable just below it and not
+        stable just above. This search is made for states of at most 800 rows. The eta_local is 2 / (max_c |H_cc| +
+        pull). Below this number, every local step of a client alone lowers the client's residual.
         """
         local = self._local_limit(self.round.pull) / max(self.step_factors, default=1.0)
         if self.response_eigenvalues is None or self.round.server_rate is None:

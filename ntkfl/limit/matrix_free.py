@@ -231,8 +231,8 @@ class MatrixFreeRegime(LinearRegime):
     def _smallest(self, values: Float[np.ndarray, " n"]) -> tuple[float, float]:
         """The computed smallest eigenvalue of W^(1/2) H W^(1/2), and a distance.
 
-        W is the function of H_D that has these values. It is proved that an exact eigenvalue is within the distance of
-        the computed one.
+        W is the function of H_D that has these values. Up to the errors of tiles and rounding, it is proved that an
+        eigenvalue is within the distance of the computed one.
         """
         root, n = np.sqrt(values), self.problem.n
 

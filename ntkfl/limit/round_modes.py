@@ -62,8 +62,9 @@ def of_clients(
     """Yields what `work` returns for each client, or stack of clients, in their order.
 
     `work` is called with a client's samples, and with the client's entry of each of the other sequences. If there are
-    many samples, threads share the clients, and each thread uses one BLAS thread. Otherwise BLAS threads within blocks
-    of some hundred rows would wait for each other in every product, on busy cores for milliseconds.
+    many samples, threads share the clients, and each thread uses one BLAS thread. The reason is that several BLAS
+    threads within blocks of some hundred rows would wait for each other in every product, on busy cores for
+    milliseconds.
     """
     if sum(owned.size for owned in members) < SHARED:
         yield from map(work, members, *others)
