@@ -92,7 +92,10 @@ def _(step: OnBox) -> Proof:
 
 
 def _subdivide(expression: sp.Expr, box: Box) -> tuple[int, str | None]:
-    """The number of boxes on which expression >= 0 was shown, or the reason why this was not shown."""
+    """The number of boxes that were examined, and the reason why expression >= 0 was not shown.
+
+    The reason is None if it was shown.
+    """
     waiting, seen = deque([dict(box)]), 0
     while waiting:
         interruption.check()

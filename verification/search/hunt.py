@@ -388,9 +388,9 @@ def attack(
     """Look for a counterexample to one form in all its families of cases. The form's stored case is not used.
 
     Cases from a family's Hypothesis strategy are searched first, since they are small. After them come the family's own
-    cases, as many as `verify` draws, and for seed 0 the same cases. For a rate the own cases are ladders, which have
-    networks of several widths and are expensive; they are searched only if the form has no other cases. If interrupted
-    (Ctrl-C), the function returns the simplest violation so far.
+    cases, as many as `verify` draws, and for seed 0 the same cases. For a rate or an O(.) claim the own cases are
+    ladders, which have networks of several sizes and are expensive; they are searched only if no other case was
+    admitted. If interrupted (Ctrl-C), the function returns the simplest violation so far.
 
     Args:
         statement: the claim.

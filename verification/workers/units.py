@@ -127,8 +127,9 @@ def kept_apart(work: Sequence[Unit], processes: int) -> list[Unit]:
 def next_for(loaded: frozenset[str], elsewhere: frozenset[str], waiting: Sequence[Unit]) -> int:
     """The place of the next unit for a process.
 
-    It is the first unit that loads nothing new. If there is none, it is the first unit that loads nothing of
-    `elsewhere`, which is what other processes have loaded.
+    If the process has loaded something, it is the first unit that loads nothing new. Otherwise, or if there is no such
+    unit, it is the first unit that loads nothing of `elsewhere`, which is what other processes have loaded. If there is
+    none of these either, it is the first unit.
     """
     known = [place for place, unit in enumerate(waiting) if loaded and unit.loads <= loaded]
     free = [place for place, unit in enumerate(waiting) if not unit.loads & elsewhere]
