@@ -165,13 +165,13 @@ class Margins:
             top, walked = float(q.max()), float(length[owned[0]])
             steepest = cut[owned[0]] * (top + off + round.pull)
             # how much the later steps lengthen an error; 1 if every step contracts
-            grown = max(1.0, steepest - 1) ** (count - 1)
+            growth = max(1.0, steepest - 1) ** (count - 1)
             weight = float((u / plain[owned]).max())
             rounded = turning + (8 + 4 * count) * UNIT
-            turned = weight * walked * grown * rounded
-            wrong = weight * walked * grown * walked * off / 2 + turned
-            own = float((q * u).max()) + off * weight * walked * grown + (top + off) * wrong
-            return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong), steepest, grown, turned
+            turned = weight * walked * growth * rounded
+            wrong = weight * walked * growth * walked * off / 2 + turned
+            own = float((q * u).max()) + off * weight * walked * growth + (top + off) * wrong
+            return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong), steepest, growth, turned
 
         with np.errstate(all="ignore"):  # these steps may overflow beyond the clients' limit, where no bound is proved
             of_all = np.array(
@@ -181,7 +181,7 @@ class Margins:
                 ]
             )
         wrong_response, largest_response, alone, blocks, relative, *others = of_all.max(axis=0).tolist()
-        least_response, steepest, grown, turned = others
+        least_response, steepest, growth, turned = others
         largest, least_response = float(of_all[:, 2].sum()), -least_response
         return cls(
             LocalErrors(
@@ -192,7 +192,7 @@ class Margins:
                 SAFE * relative,
                 SAFE * tiles.error,
                 SAFE * turned,
-                SAFE * grown if grown > 1 else 1.0,
+                SAFE * growth if growth > 1 else 1.0,
             ),
             SAFE * (tiles.largest_own + tiles.error),
             least_response / SAFE,
@@ -203,7 +203,7 @@ class Margins:
         )
 
     @property
-    def grown(self) -> float:
+    def growth(self) -> float:
         """An upper bound of the factor by which a round of plain averaging lengthens an error.
 
         The factor is the norm of I - H P in the metric in which this matrix is symmetric.
@@ -333,11 +333,11 @@ def bounded_rounds(
     state: RunState,
     errors: Carried | None,
     last: int,
-    seen: Callable[[RunState, BoundedRound], None],
+    record: Callable[[RunState, BoundedRound], None],
 ) -> Asking[None]:
     """Run the rounds from this state to the round `last`.
 
-    `seen` is called with each state and with its round, which has the error bounds; without `errors` these bounds are
+    `record` is called with each state and with its round, which has the error bounds; without `errors` these bounds are
     infinite. The function `onward` computes a round, as `LinearRegime._onward` does.
     """
     if errors is not None and not state.round:
@@ -345,7 +345,7 @@ def bounded_rounds(
     while True:
         interruption.check()
         bounds = (np.inf,) * 3 if errors is None else errors.bounds(state.sums)
-        seen(state, BoundedRound(state.residual, state.moved, *(SAFE * float(bound) for bound in bounds)))
+        record(state, BoundedRound(state.residual, state.moved, *(SAFE * float(bound) for bound in bounds)))
         if state.round >= last:
             return
         move, memory = onward(state.round, state.residual, state.memory, state.image)
@@ -368,13 +368,13 @@ def lost_in(local: LocalErrors, old: RunState, move: np.ndarray, new: RunState) 
     return local.product * size + rounding, lost, drift + local.stored * (after - before)
 
 
-def spread_within(seen: float, largest: float) -> float:
-    """Returns seen (2 - largest)^(-1/2), which is infinite if `largest` is 2 or more.
+def spread_within(weighted: float, largest: float) -> float:
+    """Returns weighted (2 - largest)^(-1/2), which is infinite if `largest` is 2 or more.
 
     `largest` bounds the eigenvalues of H P, or of H_D P where clients train one after the other. Steps near their limit
     hardly shorten an error.
     """
-    return seen * float((2 - largest) ** -0.5) if largest < 2 else np.inf
+    return weighted * float((2 - largest) ** -0.5) if largest < 2 else np.inf
 
 
 def further(length: float, once: float, spread: float) -> float:
@@ -401,8 +401,8 @@ class _Averaging(Carried):
         margins, local = self.margins, self.margins.local
         (defect, lost, farther), drift = lost_in(local, old, move, new), old.sums[0]
         slip = local.response * float(np.linalg.norm(old.residual))
-        seen = np.sqrt(margins.most) * drift
-        energy = further(old.sums[1], np.sqrt(margins.largest) * seen, spread_within(seen, margins.largest))
+        weighted = np.sqrt(margins.most) * drift
+        energy = further(old.sums[1], np.sqrt(margins.largest) * weighted, spread_within(weighted, margins.largest))
         energy += np.sqrt(local.size) * (slip + lost)
         return farther, energy, defect + local.size * slip, 0.0
 
@@ -432,9 +432,9 @@ class _InTurn(Carried):
         rows = local.product + SAFE * (len(move) + 4) * UNIT * local.size
         rounding = 2 * UNIT * (float(np.linalg.norm(old.residual)) + 2 * local.size * size)
         # a bound of the errors in the residuals from which the clients start in this round, for all clients together
-        met = np.sqrt(margins.most) * (old.sums[0] + rows * size + root * rounding)
+        weighted = np.sqrt(margins.most) * (old.sums[0] + rows * size + root * rounding)
         slip = root * local.response / margins.least * size
-        energy = further(old.sums[1], root * np.sqrt(margins.alone) * met, spread_within(met, margins.alone))
+        energy = further(old.sums[1], root * np.sqrt(margins.alone) * weighted, spread_within(weighted, margins.alone))
         energy += np.sqrt(local.size) * (slip + lost)
         return farther, energy, 0.0, 0.0
 
@@ -460,9 +460,9 @@ class Changing(Carried):
         drift, energy, defects, _ = own.added(old, move, new)
         if round.response is None:  # clients train in turn
             return drift, energy, np.inf, 0.0
-        weight, norm, grown = np.sqrt(margins.most / margins.least), old.sums[2], margins.grown
-        energy += (grown - 1) * old.sums[1]
-        return drift, energy, grown * (norm if old.round else weight * norm) - norm + weight * defects, 0.0
+        weight, norm, growth = np.sqrt(margins.most / margins.least), old.sums[2], margins.growth
+        energy += (growth - 1) * old.sums[1]
+        return drift, energy, growth * (norm if old.round else weight * norm) - norm + weight * defects, 0.0
 
     def after(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         (round, margins, _), (later, following, _) = self.of_round(old.round), self.of_round(new.round)
@@ -579,9 +579,9 @@ def summed(
     series: Series,
     state: SeriesState,
     margins: Margins | None = None,
-    seen: Callable[[SeriesState], None] = lambda state: None,
+    record: Callable[[SeriesState], None] = lambda state: None,
 ) -> Asking[SeriesState]:
-    """Returns the sums after the last term; `seen` is called with the sums after each term.
+    """Returns the sums after the last term; `record` is called with the sums after each term.
 
     Source: docs/proofs/linear_methods.md#many-rounds-at-once.
     """
@@ -606,7 +606,7 @@ def summed(
                 slips = slips + 4 / span * lost + 24 / span * UNIT * (size + local.size * step)
                 far = far + slips  # the effect of each step's error grows linearly with the number of terms
         state = SeriesState(term + 1, before, now, residuals, sums, reached, slips, far)
-        seen(state)
+        record(state)
     return state
 
 
@@ -633,8 +633,8 @@ def bounded_powers(
             way = _way(margins, float(np.sqrt(max(np.vdot(summed, moved), 0.0) + local.turned * size**2)), wrong[1])
             # |P^(1/2) r| is at most `left` times most^(1/2)
             left = start * float(np.exp(min(series.rounds[i] * _off(margins), 100.0)))
-            seen = np.sqrt(margins.most) * (local.stored * way + local.response / margins.least * left)
-            apart = np.sqrt(series.rounds[i]) * spread_within(seen, margins.largest)
+            weighted = np.sqrt(margins.most) * (local.stored * way + local.response / margins.least * left)
+            apart = np.sqrt(series.rounds[i]) * spread_within(weighted, margins.largest)
             drift = skew * wrong[0] + local.stored * way
             norm_error = min(norm_error, drift + np.sqrt(local.size) * apart)
             entry_error = min(norm_error, drift + np.sqrt(margins.entry) * apart)

@@ -43,7 +43,7 @@ class LocalErrors(NamedTuple):
     stored: float  # distance of the stored matrix from H, that is `product` without the rounding
     # rounding error of a product with the computed response, that is `response` without the errors of the blocks
     turned: float
-    grown: float = 1.0  # how much a client's remaining steps can lengthen an error; 1 if every step contracts
+    growth: float = 1.0  # how much a client's remaining steps can lengthen an error; 1 if every step contracts
 
 
 class Wobble(NamedTuple):
@@ -83,7 +83,7 @@ class Feedback:
     """
 
     spectrum: OuterSpectrum  # the functions s, p and b
-    share: float  # k, the factor of H in T
+    gram_factor: float  # k, the factor of H in T
     response: Float[np.ndarray, " n"]  # u(q), the response of a client's own steps
     wobble: Callable[[LocalErrors], Wobble]
     # a function of (errors, r, memory, move, new memory): the norms of the errors of the new memory and of the move
@@ -102,7 +102,7 @@ class Feedback:
 
         No eigenvalue of the round is below -1 if no eigenvalue of W^(1/2) H W^(1/2) exceeds 2.
         """
-        return self.share / (self.spectrum.scale * self.spectrum.evened)
+        return self.gram_factor / (self.spectrum.scale * self.spectrum.evened)
 
 
 class Gains(NamedTuple):
@@ -151,10 +151,10 @@ class Gains(NamedTuple):
         root, wrong = np.sqrt(s * loose), wobble.scale / s
         through = np.abs(feedback.kept) + np.abs(feedback.ahead) * radius + wrong
         passed = np.abs(feedback.passed) + (wrong if np.any(feedback.passed) else 0.0)
-        slant = np.sqrt(feedback.share)
+        slant = np.sqrt(feedback.gram_factor)
 
         def own(norm: np.ndarray) -> np.ndarray:
-            return feedback.share * (clients.values + errors.blocks) / (s * norm) * loose
+            return feedback.gram_factor * (clients.values + errors.blocks) / (s * norm) * loose
 
         def over_the_circle(norm: np.ndarray, top: float) -> np.ndarray | None:
             """The integrals over the circle, with x = s norm and |A| at most `top`; None if A + delta may be singular.

@@ -156,13 +156,13 @@ class KeptRun:
             state = SeriesState(**{name: kept[name] for name in SeriesState._fields} | {"term": kept["term"].item()})
         self._require_time(state.term, series=True)
 
-        def seen(state: SeriesState) -> None:
+        def record(state: SeriesState) -> None:
             self.progress(state.term)
             if self.file is not None and (state.term == terms or state.term % SAVED_EVERY == 0):
                 whole = {name: np.asarray(part) for name, part in state._asdict().items()}
                 self._write(whole | {"largest": np.array(self._largest)})
 
-        state = yield from summed(regime.round, series, state, self._bounds[1], seen)
+        state = yield from summed(regime.round, series, state, self._bounds[1], record)
         return bounded_powers(regime.round, series, state, float(np.linalg.norm(self.initial)), self._bounds[1])
 
     def _one_by_one(self, kept: dict[str, np.ndarray]) -> Asking[list[BoundedRound]]:
@@ -176,7 +176,7 @@ class KeptRun:
             first = RunState(int(kept["round"]), kept["residual"], kept["moved"], memory, sums, image)
         self._require_time(first.round, series=False)
 
-        def seen(run: RunState, bounded: BoundedRound) -> None:
+        def record(run: RunState, bounded: BoundedRound) -> None:
             now = run.round
             self.progress(now)
             if now in self.rounds:
@@ -189,7 +189,7 @@ class KeptRun:
                 whole |= {f"bounds_{at}": part for at, part in bounds.items()}
                 self._write(whole)
 
-        yield from bounded_rounds(regime._onward, first, self._bounds[0], self._last, seen)
+        yield from bounded_rounds(regime._onward, first, self._bounds[0], self._last, record)
         return [BoundedRound(*states[now], *bounds[now].tolist()) for now in self.rounds.tolist()]
 
     def _require_time(self, done: int, series: bool) -> None:

@@ -18,7 +18,7 @@ from ntkfl.limit.round_modes import ClientModes
 from ntkfl.memory import require
 
 EXHAUSTED = 1e-12  # a space is exhausted if the next step is below this times |T|
-HELD = 2**26  # the largest number of entries in all vectors of those runs that share products
+ENTRIES = 2**26  # the largest number of entries in all vectors of those runs that share products
 BLOCK = 512  # number of columns that are multiplied at a time for a whole spectrum
 
 
@@ -41,11 +41,12 @@ class Lanczos:
     ) -> Iterator[tuple[Lanczos, Float[np.ndarray, "n k"]]]:
         """Yields the run from each start, with the run's V; a run ends early if its space is exhausted.
 
-        As many runs as fit HELD numbers share products. Every vector is made orthogonal to all earlier vectors, twice.
+        As many runs as fit ENTRIES numbers share products. Every vector is made orthogonal to all earlier vectors,
+        twice.
         """
         n, count = starts.shape
         steps = min(steps, n)
-        at_once = min(count, max(1, HELD // (n * (steps + 1))))
+        at_once = min(count, max(1, ENTRIES // (n * (steps + 1))))
         require("the Krylov space", lambda n, steps: 8 * n * at_once * (steps + 6), n=n, steps=steps)
         for first in range(0, count, at_once):
             yield from cls._together(product, starts[:, first : first + at_once], steps)
@@ -175,7 +176,7 @@ def _last_of_inverse(diagonal: np.ndarray, beside: np.ndarray) -> float:
 
 
 WHOLE = 500  # the largest number of samples for which the matrix is decomposed
-KEPT = 16  # the largest number of functions of the clients' blocks whose largest eigenvalues are remembered
+SEARCHES = 16  # the largest number of functions of the clients' blocks whose largest eigenvalues are remembered
 # number of products with H; largest number of Ritz vectors that are removed before a norm is taken
 PRODUCTS, VECTORS = 60, 20
 KRYLOV = 2 * PRODUCTS + 4 * VECTORS  # the largest number of vectors of length n that a search holds
@@ -269,7 +270,7 @@ class LargestEigenvalues:
             if 0 < most < np.inf and most - least <= SLACK * most:
                 return search, least, most
         self._searches.append(self._search(values))
-        del self._searches[:-KEPT]
+        del self._searches[:-SEARCHES]
         return self._searches[-1], 1.0, 1.0
 
     def _search(self, values: Float[np.ndarray, " n"]) -> _Search:
@@ -379,6 +380,6 @@ class RitzRounds:
         state[:, 0, 0] = self.starts.ravel()
         return state
 
-    def seen(self, states: Float[np.ndarray, "m b t"]) -> Float[np.ndarray, "m t"]:
+    def residual_coordinates(self, states: Float[np.ndarray, "m b t"]) -> Float[np.ndarray, "m t"]:
         """For each state, along the last axis, a vector that has the norm of the state's residual."""
         return (self.roots @ states[:, 0].reshape(*self.values.shape, -1)).reshape(len(states), -1)

@@ -96,7 +96,7 @@ def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
 
 DENSE = 2000  # up to this many rows, all eigenvalues of a round map are computed; of a larger map only the largest
 # up to this many rows, computing all eigenvalues takes no longer than a few Cholesky factors of half as many rows
-SMALL = 150
+CHOLESKY_ABOVE = 150
 ESTIMATED = 1e-6  # estimated error of the rate, for a large map without a formula
 # search for the largest server rate: largest number of rows of a map; relative accuracy of the rate
 SEARCHED, CLOSE = 800, 1e-9
@@ -104,9 +104,9 @@ SEARCHED, CLOSE = 800, 1e-9
 # this search does not converge
 RESTARTS, BASIS = 20, 80
 MOST_ROUNDS = 1_000_000  # the largest number of rounds that `rounds_to` counts
-# the number of responses that are kept is at most KEPT, and this number times n^2 at most HELD; one response is always
-# kept
-KEPT, HELD = 8, 2**24
+# the number of responses that are kept is at most RESPONSES, and this number times n^2 at most RESPONSE_ENTRIES; one
+# response is always kept
+RESPONSES, RESPONSE_ENTRIES = 8, 2**24
 ALIKE = 8 * np.finfo(float).eps  # responses that differ by at most this, relative to themselves, count as equal
 # the largest condition number of a basis of modes; the number of rounds that are computed at a time
 UNEVEN, AT_ONCE = 1e4, 64
@@ -136,8 +136,8 @@ class ResidualModes:
         power = np.linalg.matrix_power(self.maps, AT_ONCE)
         while True:
             interruption.check()
-            seen = states[:, 0].reshape(len(states), AT_ONCE, -1)
-            yield from np.linalg.norm(np.tensordot(self.basis, seen, 1), axis=(0, 2)).tolist()
+            residuals = states[:, 0].reshape(len(states), AT_ONCE, -1)
+            yield from np.linalg.norm(np.tensordot(self.basis, residuals, 1), axis=(0, 2)).tolist()
             states = power @ states
 
 
@@ -162,7 +162,7 @@ class Schedule:
 class ClientsResponse:
     """A response P of the clients and the decompositions that depend on P, but not on the server."""
 
-    share: Float[np.ndarray, " n"]  # P at the eigenvalues of H_D, the matrix of the clients' own blocks
+    response: Float[np.ndarray, " n"]  # P at the eigenvalues of H_D, the matrix of the clients' own blocks
     nu: Float[np.ndarray, " n"] | None = None  # eigenvalues of H P, ascending
     # With the eigenvectors Q of P^(1/2) H P^(1/2): its eigenvalues; P^(-1/2) Q; Q^T P^(1/2)
     modes: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
@@ -230,7 +230,7 @@ class LinearRegime(Regime):
         if own.nu is None:
             values, basis = self._eigen
             root = basis * np.sqrt(np.maximum(values, 0))
-            product = root.T @ self._clients.apply(own.share, root)
+            product = root.T @ self._clients.apply(own.response, root)
             own.nu = np.linalg.eigvalsh((product + product.T) / 2)
         return own.nu if self.round.server_rate is None else self.round.server_rate * own.nu
 
@@ -240,12 +240,12 @@ class LinearRegime(Regime):
 
         Regimes that differ only in their servers share them, if these regimes have a common list `_responses`.
         """
-        share, kept = self.round.mean_response, vars(self).get("_responses", [])
+        response, kept = self.round.mean_response, vars(self).get("_responses", [])
         for known in kept:
-            if (np.abs(known.share - share) <= ALIKE * np.abs(share)).all():
+            if (np.abs(known.response - response) <= ALIKE * np.abs(response)).all():
                 return known
-        kept.append(ClientsResponse(share))
-        del kept[: -max(1, min(KEPT, HELD // self.problem.n**2))]
+        kept.append(ClientsResponse(response))
+        del kept[: -max(1, min(RESPONSES, RESPONSE_ENTRIES // self.problem.n**2))]
         return kept[-1]
 
     @cached_property
@@ -261,11 +261,11 @@ class LinearRegime(Regime):
         if self.round.response is None or self.round.server is None or self.before is not None:
             return None
         own = self._mean_response
-        share = own.share
-        if not share.min() > 0 or share.max() > UNEVEN**2 * share.min():
+        response = own.response
+        if not response.min() > 0 or response.max() > UNEVEN**2 * response.min():
             return None
         if own.modes is None:
-            root, inverse = (self._clients.apply(share**power, np.eye(self.problem.n)) for power in (0.5, -0.5))
+            root, inverse = (self._clients.apply(response**power, np.eye(self.problem.n)) for power in (0.5, -0.5))
             product = root @ self.gram @ root
             values, vectors = np.linalg.eigh((product + product.T) / 2)
             own.modes = values, inverse @ vectors, vectors.T @ root
@@ -313,7 +313,7 @@ class LinearRegime(Regime):
         long run.
         """
         size = self._size
-        if self.round.outer is not None and size > SMALL:
+        if self.round.outer is not None and size > CHOLESKY_ABOVE:
             outer = self.round.outer.largest(self.gram, self._clients)
             if outer is not None:
                 return outer
@@ -433,7 +433,7 @@ class LinearRegime(Regime):
             return bool(self.response_eigenvalues[0] < -1e-12 * abs(self.response_eigenvalues[-1]) or beyond)
         # The rate of a small map comes from its eigenvalues, which are far from exact where eigenvectors nearly
         # coincide (a Jordan chain). So `_side` must confirm that the rounds grow.
-        return self.rate > 1 + 1e-9 and (self._size > SMALL or self._side >= 0)
+        return self.rate > 1 + 1e-9 and (self._size > CHOLESKY_ABOVE or self._side >= 0)
 
     @property
     def _setting(self) -> str:

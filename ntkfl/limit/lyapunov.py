@@ -45,15 +45,15 @@ class Constants(NamedTuple):
     """The numbers of the norm, which all rounds may share."""
 
     shift: float  # c
-    taken: float  # h
+    subtracted: float  # h
     # sigma: the factor of m'Hm - (Hm)' Lambda^-1 Hm >= 0 in the proof, where H <= Lambda; only used if C is not one
     # number
-    spared: float = 0.0
+    sigma: float = 0.0
 
     @property
-    def met(self) -> float:
+    def move_weight(self) -> float:
         """w = (1 + c)^2 - h, the factor of |m|_H^2 in the norm after a move m from 0."""
-        return (1 + self.shift) ** 2 - self.taken
+        return (1 + self.shift) ** 2 - self.subtracted
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class Motion:
         relative = wobble.scale + 2 * wobble.pole / float(b.min()) if spectrum.known else np.inf
         if not (relative < 0.1 and p.max() + 2 * wobble.zero < 2):
             raise ValueError(f"{REFUSED}: clients' steps do not surely contract")
-        scale, ahead = spectrum.scale / (feedback.share * b), 1 / b - 1
+        scale, ahead = spectrum.scale / (feedback.gram_factor * b), 1 / b - 1
         ahead_error = 2 * wobble.pole / float(b.min()) ** 2
         # a factor that covers the errors of S, of w(q) and of S w(q) = (1 + 2 C) / (2 - p) at each eigenvalue q
         loose = (1 + 4 * (wobble.zero / float((2 - p).min()) + 2 * ahead_error)) / (1 - relative)
@@ -99,10 +99,10 @@ class Motion:
 
     def room(self, constants: Constants) -> float:
         """The smallest of several numbers; if it is positive, no round lengthens the norm."""
-        if constants.met < 0 or constants.taken < 0 or constants.spared < 0:
-            return min(constants.met, constants.taken, constants.spared) - 10.0
+        if constants.move_weight < 0 or constants.subtracted < 0 or constants.sigma < 0:
+            return min(constants.move_weight, constants.subtracted, constants.sigma) - 10.0
         weights, room = self.weights(constants)
-        return float(np.minimum(np.minimum(room, weights), weights - constants.taken * self.most).min())
+        return float(np.minimum(np.minimum(room, weights), weights - constants.subtracted * self.most).min())
 
     @property
     def even(self) -> float | None:
@@ -111,9 +111,9 @@ class Motion:
 
     def weights(self, constants: Constants) -> tuple[np.ndarray, np.ndarray]:
         """K / S, and numbers that prove, if they are positive, that a round does not lengthen the norm."""
-        c, h, spared = constants
+        c, h, sigma = constants
         p, ahead = self.friction, self.ahead
-        if not spared:
+        if not sigma:
             # With the new m as n, a round lowers the squared norm by C |n - m|^2 in the metric (2 - p) S - (C + 1/2) H
             # plus |n + m|^2 in the metric p S / 2. Both metrics must be positive, the first only if C is not 0.
             if self.even is None or c != self.even - 0.5:  # the closed form needs a C that is one number
@@ -121,12 +121,12 @@ class Motion:
             lost = self.friction_error + (2 + 3 * abs(c)) * self.ahead_error * self.most
             room, along = p - lost, 2 - p - lost - (ahead + 0.5) * self.most
             return 1 + c * p, np.minimum(room, along) if self.even else room
-        e, met = c**2 - h, constants.met
+        e, w = c**2 - h, constants.move_weight
         off = (2 + 3 * abs(c)) * (self.friction_error + self.ahead_error)
-        third = spared / self.most - off
-        across, along = (1 + c) * ahead, (e - 2 * c * ahead - spared) / 2
+        third = sigma / self.most - off
+        across, along = (1 + c) * ahead, (e - 2 * c * ahead - sigma) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
-            first = 2 * (1 + c) - met * self.most - across**2 / third
+            first = 2 * (1 + c) - w * self.most - across**2 / third
             second = 2 * c * (1 - p) - along**2 / third
             mixed = -((1 + c) * (1 - p) + c) - across * along / third
         room = (first + second) / 2 - np.abs(mixed) - off
@@ -137,8 +137,8 @@ class Motion:
 
         The factor is infinite if no bound is proved.
         """
-        (_, h, spared), most, none = constants, self.most, (np.ones(len(self.most)), np.inf)
-        if min(constants.met, h) < 0 or spared <= 0 or not np.isfinite(own := self.weights(constants)[0]).all():
+        (_, h, sigma), most, none = constants, self.most, (np.ones(len(self.most)), np.inf)
+        if min(constants.move_weight, h) < 0 or sigma <= 0 or not np.isfinite(own := self.weights(constants)[0]).all():
             return none
         weights = np.maximum(own, np.maximum(1.05 * h * most, 0.05))
         change, size = self._changes(constants, weights), self._sizes(constants, weights)
@@ -156,14 +156,14 @@ class Motion:
 
         A round shortens the squared norm by at least the value of this form.
         """
-        (c, h, spared), p, ahead = constants, self.friction, self.ahead
+        (c, h, sigma), p, ahead = constants, self.friction, self.ahead
         return _forms(
-            2 * (1 + c) - weights - constants.met * self.most,
+            2 * (1 + c) - weights - constants.move_weight * self.most,
             -(1 + c) * (1 - p) - c,
             (1 + c) * ahead,
             2 * c * (1 - p) + weights,
-            (c**2 - h - 2 * c * ahead - spared) / 2,
-            spared / self.most,
+            (c**2 - h - 2 * c * ahead - sigma) / 2,
+            sigma / self.most,
             (2 + 3 * abs(c)) * (self.friction_error + self.ahead_error),
         )
 
@@ -173,16 +173,16 @@ class Motion:
         The squared norm is at least the value of this form.
         """
         (c, h, _), p, most, wrong = constants, self.friction, self.most, self.friction_error + self.ahead_error
-        seen = np.stack([-np.ones(len(p)), 1 - p, c - self.ahead])  # H (y + c m)
+        shifted = np.stack([-np.ones(len(p)), 1 - p, c - self.ahead])  # H (y + c m)
         free = 2 * float((weights / most).min()) - h  # the factor of m'Hm - (Hm)' Lambda^-1 Hm in the norm
         return _forms(
-            seen[0] ** 2 / most,
-            seen[0] * seen[1] / most,
-            seen[0] * seen[2] / most,
-            seen[1] ** 2 / most + weights,
-            seen[1] * seen[2] / most - (h + free) / 2,
-            (seen[2] ** 2 + free) / most,
-            (2 * np.sqrt((seen**2).sum(axis=0)) + wrong) * wrong / most,
+            shifted[0] ** 2 / most,
+            shifted[0] * shifted[1] / most,
+            shifted[0] * shifted[2] / most,
+            shifted[1] ** 2 / most + weights,
+            shifted[1] * shifted[2] / most - (h + free) / 2,
+            (shifted[2] ** 2 + free) / most,
+            (2 * np.sqrt((shifted**2).sum(axis=0)) + wrong) * wrong / most,
         )
 
     def spread(self, constants: Constants, weights: Float[np.ndarray, " n"]) -> float:
@@ -193,7 +193,7 @@ class Motion:
         """
         c = constants.shift
         with np.errstate(divide="ignore"):
-            if not constants.spared:
+            if not constants.sigma:
                 lost = self.friction_error + (2 + 3 * abs(c)) * self.ahead_error * self.most
                 p, along = self.friction - lost, 2 - self.friction - lost - (self.ahead + 0.5) * self.most
                 added = self.ahead / along + 1 / (2 * p)
@@ -230,10 +230,10 @@ def _least(function: Callable[[Constants], float], motions: Sequence[Motion]) ->
     from scipy.optimize import minimize  # imported here because it loads slowly, and most commands do not search
 
     starts = [
-        np.array([ahead - 0.5, share * (1 + 2 * ahead) / 4, spared])
+        np.array([ahead - 0.5, share * (1 + 2 * ahead) / 4, sigma])
         for ahead in sorted({0.05, 0.2, 0.4, 0.7, 1.1, 1.6} | {float(of.ahead.max()) for of in motions})
         for share in (0.6, 1.0)
-        for spared in (0.1, 0.3, 0.8, 1.5, 3.0)
+        for sigma in (0.1, 0.3, 0.8, 1.5, 3.0)
     ]
 
     def at(numbers: np.ndarray) -> float:
@@ -264,7 +264,7 @@ class RoundNorm(NamedTuple):
     by_memory: float  # growth of the norm by a unit error of the memory
     reach: float  # an upper bound of |x|_H divided by the norm, for the error x of the coefficients
     stretched: float  # factor by which a state's norm may be larger in the next round's norm than in this norm
-    grown: float  # factor by which the round itself lengthens the norm, 1 or more
+    growth: float  # factor by which the round itself lengthens the norm, 1 or more
 
 
 @dataclass(frozen=True)
@@ -277,40 +277,46 @@ class _Known:
     wrong: float  # relative error of K
     held: float  # omega: H is at most omega (K - h H)
     offset: float  # a, such that the error x of the coefficients enters the norm as |x - a m|_H
-    grown: float  # factor by which a round lengthens the norm, 1 or more
+    growth: float  # factor by which a round lengthens the norm, 1 or more
 
     @classmethod
     def of(cls, motion: Motion, constants: Constants, growing: bool) -> "_Known":
-        (weights, _), (c, h, _), grown = motion.weights(constants), constants, 1.0
+        (weights, _), (c, h, _), growth = motion.weights(constants), constants, 1.0
         if not motion.room(constants) > ROUNDING:
-            weights, grown = motion.lengthened(constants) if growing else (weights, np.inf)
-        if grown == np.inf:
+            weights, growth = motion.lengthened(constants) if growing else (weights, np.inf)
+        if growth == np.inf:
             raise ValueError(f"{REFUSED}: a round may lengthen every norm tried; smaller clients' steps may do")
         wrong = 1.01 * (motion.scale_error + abs(c) * motion.friction_error / float(weights.min()))
         share = float((motion.most / weights).max()) * (1 + wrong)
         if h * share >= 1:
             raise ValueError(f"{REFUSED}: they are at their limit")
         held, offset = share / (1 - h * share), motion.feedback.beyond - c
-        return cls(motion, constants, weights * motion.scale, wrong, held, offset, grown)
+        return cls(motion, constants, weights * motion.scale, wrong, held, offset, growth)
 
     @property
     def norm(self) -> RoundNorm:
         """The numbers of this norm, for the case that the next round has the same norm."""
-        motion, feedback, h, scale = self.motion, self.motion.feedback, self.constants.taken, self.motion.scale
+        motion, feedback, h, scale = self.motion, self.motion.feedback, self.constants.subtracted, self.motion.scale
         most, moved = motion.most * scale, float(np.any(feedback.ahead)) - self.offset
-        by_drift = float(((self.constants.met * most + self.inertia) / scale**2).max())
+        by_drift = float(((self.constants.move_weight * most + self.inertia) / scale**2).max())
         by_memory = feedback.unit**2 * float((self.inertia + max(moved**2 - h, 0) * most).max())
         by_drift, by_memory = (float(np.sqrt(squared * (1 + self.wrong))) for squared in (by_drift, by_memory))
-        spread = motion.spread(self.constants, self.inertia / scale) if self.grown == 1 else np.inf
+        spread = motion.spread(self.constants, self.inertia / scale) if self.growth == 1 else np.inf
         return RoundNorm(
-            self.constants, by_drift, spread, by_memory, float(np.sqrt(1 + self.offset**2 * self.held)), 1.0, self.grown
+            self.constants,
+            by_drift,
+            spread,
+            by_memory,
+            float(np.sqrt(1 + self.offset**2 * self.held)),
+            1.0,
+            self.growth,
         )
 
     def stretched(self, later: "_Known") -> float:
         """An upper bound of the ratio of a state's later norm to its norm here."""
         ratio = later.motion.feedback.unit / self.motion.feedback.unit
         larger = float((later.inertia / self.inertia).max()) * (1 + later.wrong) / (1 - self.wrong)
-        more = larger * self.constants.taken - later.constants.taken
+        more = larger * self.constants.subtracted - later.constants.subtracted
         squared = ratio**2 * (larger + max(more, 0) * self.held)
         turned = abs(later.offset * ratio - self.offset) * np.sqrt(self.held)
         return float(np.linalg.norm(np.array([[1, turned], [0, np.sqrt(squared)]]), 2))
@@ -381,14 +387,14 @@ class Moving(Carried):
         assert round.feedback is not None
         forgotten, slip = round.feedback.slips(local, old.residual, old.memory[0], move, new.memory[0])
         _, lost, farther = lost_in(local, old, move, new)
-        drift, length = old.sums[0], norm.grown * old.sums[1]
+        drift, length = old.sums[0], norm.growth * old.sums[1]
         length = further(length, norm.by_drift * drift, norm.spread * drift)
         length += np.sqrt(local.size) * (slip + lost) + norm.by_memory * forgotten
         return farther, SAFE * length, 0.0, 0.0
 
     def after(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         (drift, length, *_), norm = super().after(old, move, new), self._norm(old.round)
-        length += (norm.grown - 1) * old.sums[1]
+        length += (norm.growth - 1) * old.sums[1]
         return drift, norm.stretched * length, 0.0, self._norm(new.round).reach
 
     def _norm(self, t: int) -> RoundNorm:

@@ -589,7 +589,7 @@ class MatrixFreeRegime(LinearRegime):
         shares = (starts**2).sum(axis=0) / (starts**2).sum()
         # If the other columns are 1e18 times as large as a column, this column changes no digit, and its squares may
         # vanish.
-        starts, shares = starts[:, seen := shares > QUADRATURE**3], shares[seen]
+        starts, shares = starts[:, large := shares > QUADRATURE**3], shares[large]
 
         def product(v: np.ndarray) -> np.ndarray:
             return self._clients.apply(root, self.tiles @ self._clients.apply(root, v))
@@ -612,7 +612,7 @@ class MatrixFreeRegime(LinearRegime):
 
         def left(rounds: int) -> tuple[float, float]:
             with np.errstate(over="ignore"):
-                grown = (1 + np.float64(off)) ** (2.0 * rounds)
+                growth = (1 + np.float64(off)) ** (2.0 * rounds)
                 sums = [
                     sum(
                         share * float(weights @ np.minimum(np.abs(1 - nodes) ** (2.0 * rounds), LARGE))
@@ -620,7 +620,7 @@ class MatrixFreeRegime(LinearRegime):
                     )
                     for rule in zip(*rules, strict=True)
                 ]
-                slack = SAFE * (2 * rounds * off * float(grown) + 3 * skew + QUADRATURE)
+                slack = SAFE * (2 * rounds * off * float(growth) + 3 * skew + QUADRATURE)
             lowest = float(np.sqrt(max(sums[0] - slack, 0.0))) - inexact
             return max(lowest, 0.0), min(float(np.sqrt(sums[1] + slack)) + inexact, 1.0)
 

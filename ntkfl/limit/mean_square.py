@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 BASIS, RESTARTS = 80, 40
 # Davidson's search: the largest number of steps; the largest number of second moments that are combined; how many of
 # them are kept when this number is reached
-TURNS, KEPT, STAY = 200, 12, 4
+TURNS, MOMENTS, STAY = 200, 12, 4
 FURTHER = 8  # number of further second moments that are tried for bounds of a radius, after the search for the radius
 ASIDE_RADIUS = 1e-7, 1e-5, 1e-3  # relative distances from a radius at which bounds of the radius are tried
 # single precision is used in the preconditioner if the radius is at least this relative distance from that of the mean
@@ -134,7 +134,7 @@ class Tried:
 
     def __init__(self, following: Callable[[Second], Second], size: int) -> None:
         self.following, self.used, self.radius = following, 0, 0.0
-        self._before, self._after = np.zeros((2, KEPT + FURTHER, size * (size + 1) // 2))
+        self._before, self._after = np.zeros((2, MOMENTS + FURTHER, size * (size + 1) // 2))
         self.share = np.zeros(0)
 
     @property
@@ -166,7 +166,7 @@ class Tried:
         values, vectors = np.linalg.eig(self.before @ self.after.T)
         order = values.real.argsort()[::-1]
         self.radius, share = float(values[order[0]].real), vectors[:, order[0]].real
-        if self.used == KEPT:
+        if self.used == MOMENTS:
             stay = np.linalg.qr(vectors[:, order[:STAY]].real)[0].T
             self._before[:STAY], self._after[:STAY], self.used = stay @ self.before, stay @ self.after, STAY
             share = stay @ share
@@ -459,7 +459,7 @@ class StateMoments:
 
 def require_search(state: int) -> None:
     """Refuse the search for the rate of a state with this many numbers if it does not fit the memory."""
-    needs = 8.0 * (KEPT + FURTHER + MATRICES)
+    needs = 8.0 * (MOMENTS + FURTHER + MATRICES)
     require("the rate of random rounds", lambda state: needs * state**2, hint=ESTIMATE, state=state)
 
 

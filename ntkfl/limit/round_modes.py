@@ -26,7 +26,7 @@ SAFELY_POSITIVE = 1e-2
 # with at least this many samples, threads share the clients; with fewer, starting the threads takes longer
 SHARED = 4096
 # clients of up to this many samples are stacked, because for such small blocks a call takes longer than its products
-SMALL = 16
+STACKED_UP_TO = 16
 EXACT_INTEGERS = 2**53  # beyond this, not every number of rounds is exact in float64
 
 
@@ -120,7 +120,7 @@ class ClientModes:
         """
         together: dict[int, list[int]] = {}
         for client, owned in enumerate(self.members):
-            together.setdefault(len(owned) if len(owned) <= SMALL else -client, []).append(client)
+            together.setdefault(len(owned) if len(owned) <= STACKED_UP_TO else -client, []).append(client)
         return [
             (
                 np.array(clients),

@@ -18,7 +18,9 @@ from ntkfl.limit.matrix_free import MatrixFreeRegime
 # An exponent of two. The first 2^6 rounds are checked one by one. After them only the block of 2^6 rounds in which the
 # residual passes eps is checked round by round.
 STRETCH = 6
-SMALL = 300  # powers are taken of maps of up to this many rows; a larger map is first restricted to a Krylov space
+POWERS_UP_TO = (
+    300  # powers are taken of maps of up to this many rows; a larger map is first restricted to a Krylov space
+)
 SPACE = 160  # number of rounds that span a Krylov space
 GROWN = 1e6  # a run stops when its residual is this many times the first residual
 ROUNDING = 1e-12  # below this share of the first residual, rounding may make the residual rise
@@ -36,8 +38,8 @@ def rounds_between(regime: LinearRegime, eps: float, at_most: int, small: int | 
     for more than 64 rounds, it may have passed eps earlier than the number says. If part of the residual stays for
     ever, the residual's distance from that part counts in place of the residual.
 
-    The run starts from outputs 0. Maps of up to `small` rows (SMALL if None) are raised to powers; larger maps are
-    first restricted to their Krylov space.
+    The run starts from outputs 0. Maps of up to `small` rows (POWERS_UP_TO if None) are raised to powers; larger maps
+    are first restricted to their Krylov space.
     """
     labels = regime._labels
     if not labels.any():
@@ -115,7 +117,7 @@ class KrylovRounds:
             roots[column, : len(small)] = small
         return cls(maps, first, roots)
 
-    def seen(self, states: Float[np.ndarray, "C k t"]) -> Float[np.ndarray, "m t"]:
+    def residual_coordinates(self, states: Float[np.ndarray, "C k t"]) -> Float[np.ndarray, "m t"]:
         """For each state, along the last axis, a vector that has the norm of the state's residual."""
         return (self.roots @ states).reshape(-1, states.shape[2])
 
@@ -141,11 +143,11 @@ class _Run:
         if isinstance(regime, MatrixFreeRegime) and regime.has_ritz:
             space = regime.ritz
             maps = mode_maps(regime.round, space.values.ravel())
-            return cls(lambda state: maps @ state, lambda: maps, space.start(maps.shape[1]), space.seen)
+            return cls(lambda state: maps @ state, lambda: maps, space.start(maps.shape[1]), space.residual_coordinates)
         if (modes := regime.modes) is not None:
-            maps, seen = modes.maps, lambda states: modes.basis @ states[:, 0]
-            return cls(lambda state: maps @ state, lambda: maps, modes.start(labels), seen)
-        parts, seen = [labels, *regime._empty(labels)], lambda states: states[0, :n]
+            maps, residual_of = modes.maps, lambda states: modes.basis @ states[:, 0]
+            return cls(lambda state: maps @ state, lambda: maps, modes.start(labels), residual_of)
+        parts, residual_of = [labels, *regime._empty(labels)], lambda states: states[0, :n]
         if isinstance(regime, MatrixFreeRegime):
             ends = np.cumsum([len(part) for part in parts])
 
@@ -155,12 +157,12 @@ class _Run:
                 image = regime.tiles @ move
                 return np.concatenate([residual - image, *after, image])[None]
 
-            return cls(onward, None, np.concatenate([*parts, np.zeros_like(labels)])[None], seen)
+            return cls(onward, None, np.concatenate([*parts, np.zeros_like(labels)])[None], residual_of)
         state = np.concatenate(parts)[None]
-        if regime._size > (SMALL if small is None else small):
+        if regime._size > (POWERS_UP_TO if small is None else small):
             few = KrylovRounds.of(regime, state[0], SPACE)
-            return cls(lambda state: few.maps @ state, lambda: few.maps, few.state, few.seen)
-        return cls(lambda state: regime.mapped(state[0])[None], lambda: regime.round_map[None], state, seen)
+            return cls(lambda state: few.maps @ state, lambda: few.maps, few.state, few.residual_coordinates)
+        return cls(lambda state: regime.mapped(state[0])[None], lambda: regime.round_map[None], state, residual_of)
 
     def size(self, state: Float[np.ndarray, "m b C"]) -> float:
         """The norm of the residual in a state."""
@@ -210,8 +212,8 @@ class _Run:
         states = state
         for power in powers[: STRETCH + 1]:
             states = np.concatenate([states, power @ states], axis=2)
-        seen = self.residual(states)
-        sizes = np.linalg.norm(seen.reshape(len(seen), -1, state.shape[2]), axis=(0, 2))
+        residuals = self.residual(states)
+        sizes = np.linalg.norm(residuals.reshape(len(residuals), -1, state.shape[2]), axis=(0, 2))
         at = int(np.argmax(sizes <= target)) or len(sizes) - 1
         return rounds + at - 1 + _part(sizes[at - 1], sizes[at], target)
 

@@ -386,7 +386,7 @@ def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, ho
     feedback, n, w, unit = regime.round.feedback, problem.n, z - 1, np.eye(problem.n)
     residual, memory, _ = regime._next(np.hstack([unit, 0 * unit]), (np.hstack([0 * unit, unit]),))
     d, f = rng.standard_normal((2, n))
-    beside = d - feedback.share * regime.gram @ (feedback.ahead * f)
+    beside = d - feedback.gram_factor * regime.gram @ (feedback.ahead * f)
     exact = np.linalg.solve(z * np.eye(2 * n) - np.vstack([residual, *memory]), np.concatenate([beside, f]))[:n]
 
     spectrum = feedback.spectrum
@@ -395,7 +395,7 @@ def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, ho
         regime._clients.apply(values * beyond, unit + 0j)
         for values in (feedback.kept + feedback.ahead * z, feedback.passed, w + spectrum.zero)
     )
-    v = np.linalg.solve(feedback.share * regime.gram + w * s, (unit - w * passed) @ d + w * kept @ f)
+    v = np.linalg.solve(feedback.gram_factor * regime.gram + w * s, (unit - w * passed) @ d + w * kept @ f)
     assert s @ v - kept @ f + passed @ d == pytest.approx(exact, rel=1e-10, abs=1e-11)
 
 

@@ -260,7 +260,7 @@ def test_steps_of_many_samples_are_searched_for_on_some(monkeypatch):
     whole, sizes, told = fastest(problem, **asked), [], []
     monkeypatch.setattr(fastest_method, "WHOLE", 59)
     monkeypatch.setattr(fastest_method, "SOME", 32)
-    monkeypatch.setattr(rounds_between, "SMALL", 60)
+    monkeypatch.setattr(rounds_between, "POWERS_UP_TO", 60)
     value = Search.value
     monkeypatch.setattr(Search, "value", lambda *given: sizes.append(given[0].base.problem.n) or value(*given))
     some = fastest(problem, **asked, answered=told.append)

@@ -69,7 +69,7 @@ def test_a_large_state_is_counted_in_a_krylov_space_to_the_same(monkeypatch):
         for eps in (0.5, 1e-2):
             most, left = rounds_between(regime, eps, 2**14), left_after(regime, 9)
             with monkeypatch.context() as patched:
-                patched.setattr(counting, "SMALL", 0)
+                patched.setattr(counting, "POWERS_UP_TO", 0)
                 assert rounds_between(regime, eps, 2**14) == pytest.approx(most, rel=1e-6)
                 assert left_after(regime, 9) == pytest.approx(left, rel=1e-8)
 
@@ -90,7 +90,7 @@ def test_a_krylov_space_of_few_rounds_knows_many(monkeypatch, method, options, o
     off = []
     for space in (80, 4):
         with monkeypatch.context() as patched:
-            patched.setattr(counting, "SMALL", 0)
+            patched.setattr(counting, "POWERS_UP_TO", 0)
             patched.setattr(counting, "SPACE", space)
             assert left_after(regime, space - 1) == pytest.approx(_left(regime, space - 1), rel=1e-7)
             off.append(abs(rounds_between(regime, 1e-6, 2**14) / most - 1))

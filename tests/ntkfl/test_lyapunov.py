@@ -48,10 +48,10 @@ def drawn(method, options, seed, wild=False):
 def form(regime, norm, motion):
     """Returns the matrix of the squared norm in (x, memory), written out, and H."""
     rows, constants = np.arange(regime.problem.n), norm.constants
-    weights, _ = motion.weights(constants) if norm.grown == 1 else motion.lengthened(constants)
+    weights, _ = motion.weights(constants) if norm.growth == 1 else motion.lengthened(constants)
     h, unit, a = regime.tiles[np.ix_(rows, rows)], motion.feedback.unit, motion.feedback.beyond - constants.shift
     inertia = regime._clients.apply(weights * motion.scale, np.eye(len(h)))
-    corner = unit**2 * (a**2 * h + inertia - constants.taken * h)
+    corner = unit**2 * (a**2 * h + inertia - constants.subtracted * h)
     return np.block([[h, -a * unit * h], [-a * unit * h, corner]]), h
 
 
@@ -76,18 +76,18 @@ def test_no_round_lengthens_its_norm_beyond_its_factor_and_the_next_is_within_it
         mapped = np.concatenate([model + move, after])
         small = 1e-10 * np.linalg.norm(square, 2)
         assert np.linalg.eigvalsh(square)[0] >= -small
-        assert norm.grown >= 1
-        assert np.linalg.eigvalsh(norm.grown**2 * square - mapped.T @ square @ mapped)[0] >= -small * norm.grown**2
+        assert norm.growth >= 1
+        assert np.linalg.eigvalsh(norm.growth**2 * square - mapped.T @ square @ mapped)[0] >= -small * norm.growth**2
         reached = np.zeros_like(square)
         reached[:n, :n] = h
         assert np.linalg.eigvalsh(norm.reach**2 * square - reached)[0] >= -small
         drift, (memory_of_drift,) = of_round.round.step(np.eye(n), (np.zeros((n, n)),))
         seen = np.concatenate([drift, memory_of_drift])
         assert np.linalg.norm(seen.T @ square @ seen, 2) <= norm.by_drift**2 * (1 + 1e-10)
-        assert norm.spread == np.inf or norm.grown == 1
+        assert norm.spread == np.inf or norm.growth == 1
         if norm.spread < np.inf:  # The squared norms of a state and of an additional error that clients see are summed.
             joint, together = np.hstack([mapped, seen]), norm.spread**2 * np.eye(3 * n)
-            together[: 2 * n, : 2 * n] = norm.grown**2 * square
+            together[: 2 * n, : 2 * n] = norm.growth**2 * square
             least = np.linalg.eigvalsh(together - joint.T @ square @ joint)[0]
             assert least >= -1e-10 * np.linalg.norm(together, 2)
         # SCAFFOLD's move contains the computed memory, together with the memory's error.
@@ -156,7 +156,7 @@ def test_a_round_beyond_the_limit_costs_about_its_own_growth(method, options):
     unit, zero = np.eye(problem.n), np.zeros((problem.n, problem.n))
     residual, memory, _ = regime._of_round(1)._next(np.hstack([unit, zero]), (np.hstack([zero, unit]),))
     radius = np.abs(np.linalg.eigvals(np.vstack([residual, *memory]))).max()
-    assert before.grown == after.grown == 1 and 2 < radius <= beyond.grown < 1.2 * radius
+    assert before.growth == after.growth == 1 and 2 < radius <= beyond.growth < 1.2 * radius
     # If every round has this server step, there is no error bound.
     with pytest.raises(ValueError, match="no error bound is proved for these steps"):
         kernel_regime(

@@ -190,14 +190,14 @@ def test_a_regime_takes_it_where_its_state_map_is_not_small(monkeypatch):
     problem = ragged((9, 4, 12), d=30)
     dense = regime(problem, "scaffold", {"server_rate": 0.1}, 0.5, 3)
     whole = dense.rate
-    monkeypatch.setattr("ntkfl.limit.linear_regime.SMALL", 0)
+    monkeypatch.setattr("ntkfl.limit.linear_regime.CHOLESKY_ABOVE", 0)
     large = regime(problem, "scaffold", {"server_rate": 0.1}, 0.5, 3)
     assert large.rate == large.round.outer.largest(large.gram, large._clients) == pytest.approx(whole, rel=1e-12)
     assert "round_map" in vars(dense) and "round_map" not in vars(large)
 
 
 def test_an_interrupt_is_noticed(monkeypatch):
-    monkeypatch.setattr("ntkfl.limit.linear_regime.SMALL", 0)
+    monkeypatch.setattr("ntkfl.limit.linear_regime.CHOLESKY_ABOVE", 0)
 
     monkeypatch.setattr(interruption, "check", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):

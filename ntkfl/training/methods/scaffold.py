@@ -135,7 +135,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
     def wobble(errors: LocalErrors) -> Wobble:
         of_response = server_rate * walked * errors.response
-        of_drift = errors.blocks * errors.grown * walked**3 / 4
+        of_drift = errors.blocks * errors.growth * walked**3 / 4
         scale, zero = relative(of_response + of_drift, 1 / float(part.max())), errors.response / walked
         least = float((2 - outer.zero).min()) - zero
         # for the weights W of the feedback, N W = (g k P + 2 G) / (2 k - P)
