@@ -103,7 +103,9 @@ def _identity(layer: Layer) -> tuple[Any, ...]:
 
 
 def _require_same(function: Callable[..., Any], params: Any, layers: tuple[Layer, ...], x: np.ndarray) -> None:
-    """Compare the outputs of the function and of the layers, and the norms of their gradients, for each sample."""
+    """Compare the outputs of the function and of the layers, the products of their gradients, and the absolute values
+    of the entries of each gradient, sorted.
+    """
     import jax
     import jax.numpy as jnp
 
