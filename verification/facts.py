@@ -17,7 +17,8 @@ class Standing(StrEnum):
     # it was redone more precisely or on other networks, or both sides were enclosed in the first place
     CONFIRMED = "confirmed"
     SEEN = "seen"  # no second computation was possible
-    FALLEN = "not confirmed"  # a second computation did not repeat the violation, or would cost too much
+    # a second computation did not repeat the violation or would cost too much, or a second term could explain it
+    FALLEN = "not confirmed"
 
 
 class Data(StrEnum):

@@ -115,7 +115,10 @@ def _agreeing(statement: Statement, form: Form, case: Case, seen: Comparison) ->
 
 
 def _judged(statement: Statement, form: Form, case: Case) -> Comparison | None:
-    """The comparison; None if the balls are too wide for it, or so wide that a hypothesis is undecided."""
+    """The comparison.
+
+    None if a hypothesis is not met, or if the balls are too wide for a hypothesis or for the comparison.
+    """
     try:
         met = all(h.met(case) for h in statement.required(form))
         return judge(statement, form, case) if met else None
