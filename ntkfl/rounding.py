@@ -192,7 +192,8 @@ def product_error(
 def dot_product(a: np.ndarray, b: np.ndarray) -> float:
     """The product a . b of two vectors times a positive power of two, rounded once.
 
-    So its sign is exact, and 0 means that a . b = 0.
+    So its sign is exact, and 0 means that a . b = 0. The exception is a product of two entries that is not 0, but below
+    some 1e-291 times the product of the largest entries: it may underflow.
     """
     if not (a.any() and b.any()):
         return 0.0

@@ -36,7 +36,7 @@ class Passes(NamedTuple):
 
     - look(z, signs, reach, frozen, words, first, sums): adds sum_r s_r relu(z_ir) to `sums`. Unless `frozen`, sets the
       bits `words` (2, n) of the active neurons, which are those with z >= 0. A NaN counts as active, so that it shows
-      in the outputs. Returns the number of pairs with |z| < reach. A neuron of sign 0 is skipped.
+      in the outputs. Returns the number of pairs with |z| < reach, or 0 if `frozen`. A neuron of sign 0 is skipped.
     - gather(z, signs, reach, first, neuron, samples, heads, at, entries): writes the pairs with |z| < reach to
       `entries`, from position `at` on. `neuron` is the number of the chunk's first neuron. `heads` (LANES,) keeps for
       each lane an entry of the lane's latest client, and is -1 at first. The samples of a client must follow one
