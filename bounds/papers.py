@@ -39,7 +39,7 @@ PAPERS = _papers()
 def own() -> "dict[str, Statement]":
     """This project's statements by id: paper by paper, and in the order of the labels.
 
-    Several statements with one label are in the order of their file.
+    A label comes before its parts, such as X4 before X4-drift; the parts are in the order of their files.
 
     Raises:
         ValueError: an id that is not its paper's, or an id given twice.

@@ -60,7 +60,7 @@ class Nature(StrEnum):
     SCAN = "scan"
 
 
-# natures that are nobody's fault: they count neither as misprints nor as errors of substance
+# natures that are charged to no author: they count neither as misprints nor as errors of substance
 UNCHARGED = (Nature.REPORTED, Nature.SCAN)
 
 

@@ -1,4 +1,7 @@
-"""A statement on networks of any depth: linearised in its parameters, a network follows the round map of its kernel."""
+"""A statement on networks of any depth that are linearised in their parameters.
+
+Such a network follows exactly the round map of its own kernel.
+"""
 
 import sympy as sp
 

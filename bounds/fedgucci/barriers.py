@@ -159,7 +159,7 @@ SOME_ACCURATE = Hypothesis(
 u = sp.Symbol("u", real=True)  # a place within a piece, from -1 to 1
 COEFFICIENTS = sp.symbols("c_0:5", real=True)
 peak = sp.Symbol("L_peak", positive=True)
-NODES = np.cos(np.pi * (np.arange(5) + 0.5) / 5)  # the points of a piece between which it is interpolated
+NODES = np.cos(np.pi * (np.arange(5) + 0.5) / 5)  # the points of a piece through whose values the quartic goes
 FROM_NODES = np.linalg.inv(np.vander(NODES, increasing=True))
 BETWEEN_NODES = np.array([-0.8, -0.3, 0.45, 0.9])
 NARROW = 1e-6  # pieces narrower than this are not interpolated
@@ -209,7 +209,7 @@ def _constants_x1(case: CubeNetworks) -> dict:
 
 
 def _measure_x1(case: CubeNetworks) -> tuple[Estimate, Estimate]:
-    """The loss between the five interpolated places of every piece, and the exact barrier."""
+    """The loss at places between the five points of every piece, and the exact barrier."""
     left, widths, _ = _pieces(case)
     places = left[:, None] + widths[:, None] * (BETWEEN_NODES + 1) / 2
     ends = Estimate.stacked([loss_at(case, 0.0), loss_at(case, 1.0)])

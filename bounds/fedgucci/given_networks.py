@@ -177,8 +177,7 @@ def with_populations(base: CubeFamily) -> Family:
 
 
 # Networks with h = 64 and l = 4, and smaller networks, partly in smaller cubes. The inputs are uniform in the unit
-# ball,
-# since the law of x is part of the claim.
+# ball, since the law of x is part of the claim.
 BALLS = tuple(
     with_populations(
         CubeFamily(h=units, l=features, side=d, rows="ball", n=8000, trials=25, outputs=outputs, loss=loss)

@@ -74,7 +74,7 @@ def _two_samples() -> KernelCase:
 class StepLadder(Case):
     """FedAvg and gradient descent on the same data, for a ladder of step sizes.
 
-    eta_l max_c |H_cc| is `reach` at the largest step size; from rung to rung eta_l is halved.
+    eta_l max_c |H_cc| is `reach` at the largest step size; every other step size is half of the next larger one.
     """
 
     problem: Problem

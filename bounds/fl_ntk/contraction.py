@@ -1,6 +1,6 @@
-"""Statements on Theorem B.3 and Eqs (5), (8), (9): rounds contract the residual, unless labels are large.
+"""Statements on Theorem B.3 and Eqs (5), (8), (9), which are about the contraction of the residual.
 
-Every round contracts it by a fixed factor.
+Every round contracts the residual by a fixed factor, unless labels are large.
 """
 
 from dataclasses import replace

@@ -134,7 +134,7 @@ def exact_map(ladder: WidthLadder) -> np.ndarray:
 
 
 def rate(ladder: WidthLadder, round_map: np.ndarray) -> Estimate:
-    """The exponent of the relative remainder in the width, from its root mean square over networks."""
+    """The exponent of the relative remainder in the width, from its root mean square at each width."""
     return slope(ladder.sizes, [np.array([relative_remainder(run, round_map) for run in row]) for row in ladder.runs])
 
 

@@ -140,7 +140,7 @@ def towards_zero(problem: Problem, steps: int = 2) -> AccuracyLadder:
 
 
 def more_clients(problem: Problem, steps: int = 2) -> AccuracyLadder:
-    """The same samples on N = 1, 2, 4, ... clients, with at least one sample each, at eps = 1/100."""
+    """The same samples on N = 1, 2, 4, ... clients, up to N <= n, at eps = 1/100."""
     counts = 2 ** np.arange(int(np.log2(problem.n)) + 1)
     targets = []
     for clients in counts:

@@ -134,7 +134,8 @@ class LinearCase(Case):
 def _number(value: Any, arithmetic: Any) -> Any:
     """A sympy number in the arithmetic of a run.
 
-    In rational arithmetic a rational stays exact; others become enclosures.
+    In rational arithmetic a rational stays exact, and any other number becomes a ball. In the other arithmetics the
+    number is rounded.
     """
     value = sp.sympify(value)
     if arithmetic is rational and value.is_Rational:

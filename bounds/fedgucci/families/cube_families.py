@@ -46,7 +46,7 @@ OTHER_LOSSES = (
 
 
 def loss_families(options: Options) -> tuple[CubeFamily, ...]:
-    """The families of `sharp_families` with the absolute loss, and smaller families with other losses and C outputs.
+    """The families of `sharp_families` with absolute loss, and smaller families with the other losses and C outputs.
 
     With the user's inputs the absolute and the logistic loss have the signs of the labels, and cross-entropy has three
     drawn classes.

@@ -154,9 +154,9 @@ class _Frozen:
 
 
 def positive(eigenvalues: np.ndarray) -> np.ndarray:
-    """The eigenvalues of H, ascending. Those that are not positive are replaced by small positive numbers.
+    """The eigenvalues of H, ascending, raised so that all are positive and S is invertible.
 
-    So S is invertible.
+    Those below 1e-12 times the largest become this number. If none is positive, all become 1.
     """
     return np.maximum(eigenvalues, 1e-12 * eigenvalues[-1] if eigenvalues[-1] > 0 else 1.0)
 
