@@ -141,7 +141,7 @@ def _largest_drop(edges: np.ndarray, shares: np.ndarray, ends: Sequence[float]) 
 
 
 def _refuse_zero(name: str, accuracy: AccuracyPath, n: int) -> None:
-    """Refuse networks of which one may have the accuracy 0."""
+    """Refuse a network whose accuracy may be 0."""
     if accuracy.high[0] == 0:
         raise ValueError(
             f"{name} classifies none of the {n} samples correctly: with an accuracy of 0 at an end the barrier's ratio "

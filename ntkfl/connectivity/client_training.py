@@ -17,7 +17,7 @@ from ntkfl.problem import Problem, Setup, Weights
 
 # nodes and weights of the Gauss rule of two points on [-1, 1], which is scaled to each piece
 NODES, SHARES = np.polynomial.legendre.leggauss(2)
-# largest length of a piece; the error of two Gauss points is then 1e-12 times the fourth derivative
+# largest length of a piece; the error of a mean over the circle is then below 1e-12 times the fourth derivative
 LONGEST = 2 * np.pi / 1024
 
 

@@ -1,6 +1,6 @@
 """The losses whose barriers are computed, each with its true Lipschitz constant in the outputs.
 
-FedGuCci assumes that the loss is Lipschitz (Assumption 3.2).
+The first part of FedGuCci's Assumption 3.2 is that this constant is 1.
 """
 
 from collections.abc import Callable

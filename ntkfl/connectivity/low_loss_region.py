@@ -1,8 +1,8 @@
 """The size d_eps of a low-loss region: the S-th root of its volume in a bounded cube, for S parameters.
 
-For many parameters the volume is found by multilevel splitting. Points, here called particles, are drawn in the cube.
-On each level the particles with the smallest losses are kept and copied. The copies are moved at random, but only to
-points whose loss is below the bound of the level.
+For many parameters the volume is estimated by multilevel splitting. Points, here called particles, are drawn in the
+cube. On each level the particles with the smallest losses are kept and copied. The copies are moved at random, but only
+to points whose loss is below the bound of the level.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Two-layer networks in files of numpy (.npz), of safetensors and of torch (.pt, .pth). No pickle is ever executed.
+"""Two-layer networks in files of numpy (.npz), of safetensors and of torch (.pt, .pth). No code in a file is executed.
 
 The arrays of a file are hidden (h, l), readout (h,) or (C, h) and, if there are biases, bias (h,) and output_bias (C,).
 A file may also have two linear layers under other names:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Weighting = Literal["size", "uniform"]
 Loss = Callable[[Params], Tensor]
 Relocation = Callable[[Params], Params]
-# : (loss, parameters) -> the direction that the optimizer gets, and the value of the loss.
+#: (loss, parameters) -> the direction that the optimizer gets, and the value of the loss.
 GradientRule = Callable[[Loss, Params], tuple[Params, Tensor]]
 
 
@@ -91,7 +91,7 @@ class Round(NamedTuple):
 
 
 class Objective(Protocol):
-    """The loss that an optimizer step lowers: a scalar, the mean (or the sum) over the samples of the batch."""
+    """The loss that an optimizer step lowers: a scalar, the mean (or the sum) over the real samples."""
 
     def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor: ...
 

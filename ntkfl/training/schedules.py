@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ntkfl.messages import require_number, require_size
 
-# : (number of the round, from 0) -> the local learning rate
+#: (number of the round, from 0) -> the local learning rate
 Schedule = Callable[[int], float]
 
 

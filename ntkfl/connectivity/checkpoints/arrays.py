@@ -1,4 +1,4 @@
-"""The named arrays in a file of numpy (.npz), of safetensors or of torch. No pickle is ever executed."""
+"""The named arrays in a file of numpy (.npz), of safetensors or of torch. No code in a pickle is ever executed."""
 
 import warnings
 import zipfile

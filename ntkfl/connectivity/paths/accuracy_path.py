@@ -5,9 +5,9 @@ correctly at alphas where all its margins are positive; if outputs are tied, it 
 
 A strip is an interval of alpha in which a margin differs from 0 by at most its rounding error, so that floats do not
 decide whether the sample is correct. Some strips are decided in integers, as far as EXACT_WORK allows: strips that
-overlap, strips that are not narrow, strips that contain an end of the segment, and strips in which a margin may touch 0
-without a change of sign. Integers give the exact order of the alphas at which samples change between correct and wrong.
-All other strips make the enclosure wider.
+overlap or touch, strips that are not narrow, strips that contain an end of the segment, and strips on both sides of
+which the sample is correct, since it is wrong if a margin touches 0 there. Integers give the exact order of the alphas
+at which samples change between correct and wrong. All other strips make the enclosure wider.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Strips:
     high: np.ndarray
 
     def groups(self) -> Iterator[np.ndarray]:
-        """The numbers of the strips in groups of overlapping strips, from left to right."""
+        """The numbers of the strips in groups of strips that overlap or touch, from left to right."""
         order = np.argsort(self.left, kind="stable")
         reach = np.maximum.accumulate(self.right[order])
         apart = 1 + np.flatnonzero(self.left[order[1:]] > reach[:-1])

@@ -1,10 +1,10 @@
 """Finds which entries of a network's weights may be permuted together, by following axes through one run.
 
-Axes are united if their entries must be permuted together, and held if their entries must stay in their places. For
-every operation of torch there is a rule. It looks at one call, unites and holds the axes of the tensors among the
-arguments, and returns the axes of the first result. A rule is sound if the same permutation of united entries of all
-arguments permutes the result in the same way. If all rules are sound, any permutation of units that are not held leaves
-the network's function unchanged.
+Axes are united if their entries must be permuted together, and held if their entries must stay in their places. RULES
+has the operations of torch that can be followed, each with its rule. A rule looks at one call, unites and holds the
+axes of the tensors among the arguments, and returns the axes of the first result. A rule is sound if the same
+permutation of united entries of all arguments permutes the result in the same way. If all rules are sound, any
+permutation of units that are not held leaves the network's function unchanged.
 
 An axis is made of atoms. For example, if a view joins two axes, the new axis has the atoms of both.
 """
@@ -473,7 +473,7 @@ CONSTANT = "an operation combines it with a constant"
 
 
 class _Walk(TorchDispatchMode):
-    """A context that follows the axes of tensors through every operation of torch."""
+    """A context that follows the axes of tensors through every operation of torch that runs within it."""
 
     def __init__(self, weights: Mapping[str, Tensor], x: Any) -> None:
         super().__init__()

@@ -97,7 +97,7 @@ class RoundResult:
     state: State
     cohort: list[int]  # the clients that took part
     steps: np.ndarray  # number of local steps of each client
-    # |Delta_i|^2 of each client, where Delta_i is its model after local training less its model before
+    # |Delta_i|^2 of each client, where Delta_i is its model after local training less the broadcast model
     squared_drift: np.ndarray
     # the clients' models after local training, a row for each client of the cohort; None unless `keep_ends` was set
     ends: Params | None = None

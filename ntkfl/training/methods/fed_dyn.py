@@ -24,7 +24,7 @@ def method(objective: Objective, *, alpha: float = 0.01) -> Method:
     S is the cohort and M the number of all clients. The server keeps h <- h - alpha/M sum_(i in S) Delta_i and takes w
     <- mean_(i in S) w_i - h / alpha, which is broadcast and evaluated. If a client solves its local problem exactly,
     g_i = grad F_i(w_i). FedDyn with a small alpha is not FedAvg: in the first round its step is (1 + |S|/M) times the
-    mean difference, and -h / alpha is a sum of the differences of all rounds.
+    mean difference, and -h / alpha is 1/M times the sum of the differences of all rounds so far.
 
     Args:
         objective: the loss that clients descend.
@@ -84,7 +84,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
     Clients move by delta = P (r + gamma), then gamma' = gamma - alpha delta. The server keeps h, the mean of the g_c
     over the N clients, and moves by (delta - gamma' / alpha) / N. If r is eliminated, z = 1 + w is an eigenvalue of the
-    round exactly if H / N + (w^2 / P + alpha w) / (2 w + 1) is singular.
+    round exactly if (2 w + 1) H / N + w^2 / P + alpha w is singular.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """

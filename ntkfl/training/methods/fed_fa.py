@@ -57,7 +57,10 @@ def method(
     require_number("anchor_momentum", anchor_momentum, "lie in [0, 1]")
 
     def anchored(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
-        """The objective plus the weighted distance of features from the anchors of their classes."""
+        """The objective plus the weighted distance of features from the anchors of their classes.
+
+        The distance does not depend on the head, so its gradient in the head is 0.
+        """
         z, anchors = model.features(params, batch.x), step.client["anchors"]
         members = _members(batch, len(anchors))
         shares = (members / members.sum(0).clamp(min=1)).sum(1)

@@ -29,9 +29,9 @@ def method(
 ) -> Method:
     """The loss L(w) + beta * the mean over anchors a of E L(alpha w + (1 - alpha) a), with alpha uniform on [0, 1].
 
-    Anchors are the last global models received, the current model included: as many as there were rounds, but at most
-    `anchors`. beta = 0 is FedAvg. With sequential steps this holds only without momentum and weight decay, since the
-    optimizer takes a further step for each anchor.
+    Anchors are the last global models received, the current model included: in round t = 1, 2, ... there are min(t,
+    anchors) of them. beta = 0 is FedAvg. With sequential steps this holds only without momentum and weight decay, since
+    the optimizer takes a further step for each anchor.
 
     Args:
         objective: L, the loss that clients descend.
@@ -131,7 +131,7 @@ class RecentModels(Average):
 
 @dataclass(frozen=True)
 class OwnAnchors(LocalRule):
-    """A client keeps the models that it has received, newest first. Only the first rows are models, "held" of them."""
+    """A client keeps the models that it has received, newest first. Only the first "held" rows are used."""
 
     anchors: int
 

@@ -36,8 +36,9 @@ def method(objective: Objective, *, gamma: float = 1.0) -> Method:
 class PersonalHead(LocalRule):
     """A head that a client keeps. At first it is the shared head; after each batch it takes a plain gradient step.
 
-    The step lowers the cross-entropy of the personal logits plus the shared logits, and changes only the personal head.
-    As in the authors' code, the features and the shared logits are those before the shared model's step on the batch.
+    The step descends on the cross-entropy of the personal logits plus the shared logits, and changes only the personal
+    head. As in the authors' code, the features and the shared logits are those before the shared model's step on the
+    batch.
     """
 
     def initial(self, model: Model, broadcast: Tree) -> Tree:

@@ -99,8 +99,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
     The server moves by g/N times the sum of p r - G e and of what the control variates add. Over the clients this adds
     up to (mean_c k_c - k) beta, which is 0 if all clients take the same steps. With option II and equal steps, r' = r -
-    (g k / N) H beta'. If r is eliminated, z = 1 + w is an eigenvalue of the round exactly if H / N + w (k w + p) / (g k
-    p + (g k p + G) w) is singular.
+    (g k / N) H beta'. If r is then eliminated, z = 1 + w with w != 0 is an eigenvalue of the round exactly if (g k p +
+    (g k p + G) w) H / N + w (k w + p) is singular.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
