@@ -31,7 +31,7 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether 0 lies outside the interval, so that the difference is not explained by chance."""
+        """Whether 0 lies outside the interval, so that a difference counts as established."""
         return abs(self.mean) > self.half
 
 

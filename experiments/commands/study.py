@@ -243,7 +243,10 @@ def run(
 
 @app.command("status", short_help="The progress of a study.")
 def status(folder: Folder) -> None:
-    """Show the progress of the study in a folder: how many cells are done, failed or remaining."""
+    """Show the progress of the study in a folder: how many cells are done, failed or remaining.
+
+    For a failed cell, the last line of its traceback is shown.
+    """
     from experiments.studies.study_folder import StudyFolder
 
     with bad_input():

@@ -25,7 +25,7 @@ COMMON: dict[str, Any] = {
     "rate_decay": 0.99,
 }
 IMA: dict[str, Any] = {"ima": True, "ima_window": 5}
-# a fifth of the 75 rounds with averaging, as the paper's period of 20 is a fifth of its 100 rounds
+# a fifth of the 75 rounds with averaging, as the paper's period of 20 is a fifth of its 100 rounds with averaging
 FIFTH: dict[str, Any] = {"ima_period": 15}
 RELEASED: dict[str, Any] = {"ima_released": True}
 VARIATIONS: dict[str, Keys] = {

@@ -1,6 +1,6 @@
-"""The control of a method, which is FedAvg at the step size that is equivalent to the method.
+"""The control of a method, which is FedAvg at the step size to which the method amounts.
 
-FedAvg at this step size is the method itself, sometimes to first order only, if outputs are linear in the weights.
+If outputs are linear in the weights, the method amounts to FedAvg at this step size, exactly or approximately.
 
 If the control gains as much as the method, the method's gain is one of the step size. Every factor of the step size
 comes from the exact limit of the method at infinite width (the method's function `linear`, or statement fedgucci/X4 for

@@ -82,7 +82,7 @@ class Heatmap:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure of several panels.
+    """A figure of one or several panels.
 
     `name` is the name of its files, and `alt` describes it for readers who do not see it. The `caption` says n and the
     number of seeds.

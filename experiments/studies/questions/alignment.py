@@ -107,7 +107,7 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Whether barriers fall with the width as conjectured, and which ways of training lower them."""
+    """Whether barriers fall with the width as conjectured, and which ways or lengths of training lower them."""
     # if only some ways of training were run, the cells of the others are missing
     cells = cells.reindex(models=list(KINDS))
     independent = {

@@ -31,18 +31,19 @@ from ntkfl.any_order.held_pairs import Grown, grown
 from ntkfl.any_order.watching import momentum_checkpoints
 from ntkfl.initialisation import draw
 
-RATIO, MOST = 1.2, 100  # the tried shares s of the labels' distance are RATIO^-k, for k from 0 to MOST
+RATIO, MOST = 1.2, 100  # the shares s of the labels' distance are RATIO^-k, for k from 0 to MOST
 
 
 def reach(certificate: AnyOrderCertificate) -> Grown | None:
     """The any-order certificate for labels f + s (y - f), which are moved towards the outputs f.
 
-    s is the share of the labels' distance, the largest one tried from 1 downwards at which the certificate holds.
+    s is the share of the labels' distance that is kept, at most 1. The largest share at which the certificate holds is
+    searched for by bisection.
 
-    s is known to a factor 1.2, since the certificate fails for the next larger share that was tried. (For still larger
-    shares it might hold.) The returned certificate has the held pairs A and the fit W* of these labels, and the
-    distance of W* is the largest that is certified. The result is None if the certificate holds for no s above 1e-8, or
-    if no W* exists.
+    s is known to a factor 1.2, since the certificate fails for the next larger share. (For still larger shares it might
+    hold.) The returned certificate has the held pairs A and the fit W* of these labels, and the distance of W* is the
+    largest that is certified. The result is None if the certificate does not hold even for the smallest share, about
+    1e-8, or if no W* exists.
     """
     if certificate._grown is None:
         return None

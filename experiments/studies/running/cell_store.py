@@ -34,7 +34,7 @@ class Cell:
 
     @cached_property
     def inputs(self) -> str:
-        """The cell as canonical JSON; equal cells have equal texts."""
+        """The cell as canonical JSON; two texts are equal only if their cells are equal, bit for bit."""
         fields = {"study": self.study, "point": dict(self.point), "version": self.version}
         return json.dumps(fields, sort_keys=True, allow_nan=False)
 
