@@ -34,8 +34,7 @@ FEW_NEURONS = 16  # below this width sums in two orders often agree in every bit
 BALL_BUDGET = 4e6  # largest product width * n * d * local steps * rounds of a run in balls
 EXTENDED_BUDGET = 4e9
 # Least n m K T (samples, width, local steps, rounds) of a run that is compiled. It is lower than for a single run,
-# since
-# many runs share the compilation.
+# since many runs share the compilation.
 COMPILED = 2e5
 EXPENSIVE = 2e8  # n m K T above which a run takes more than about a second
 

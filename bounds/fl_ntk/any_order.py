@@ -292,8 +292,7 @@ ANY_ORDER = Statement(
     ),
     necessity={
         # With 16 neurons, and outputs that are off the labels by the size of the labels, neurons cross kinks that W*
-        # has not
-        # crossed.
+        # has not crossed.
         "certified": lambda: small_case(2, 1.0, 16, "distance"),
         # The network is certified, but steps are 1.5 times as long as allowed.
         "steps": lambda: small_case(0, 1e-3, 64, "distance", longer=1.5),

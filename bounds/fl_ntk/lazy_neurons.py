@@ -1,6 +1,7 @@
-"""The statement of Lemma B.12 (also Lemma 6.1): while the residual contracts, no global neuron moves far.
+"""The statement of Lemma B.12, which is Lemma 6.1.
 
-A ladder is the same measurement at several sizes, which are widths or values of 1/lambda.
+While the residual contracts, no neuron of the global model moves far. A ladder is the same measurement at several
+sizes, which are widths or values of 1/lambda.
 """
 
 from collections.abc import Iterable

@@ -193,8 +193,7 @@ def _measure_x_10(ladder: WidthLadder) -> tuple[Estimate, ...]:
     start = float(np.linalg.norm(ladder.problem.y))
     return (
         # The remainder is of second order in dH. The next term is odd in dH, whose law is nearly symmetric. So the bias
-        # is
-        # of order 1/m, not m^(-1/2).
+        # is of order 1/m, not m^(-1/2).
         _slope(ladder, left, biased=False),
         _slope(ladder, of_network),
         _slope(ladder, undrifted),

@@ -93,8 +93,7 @@ def _likely(case: FederatedRun) -> float:
 
 
 # One point at the printed step, and one point whose label makes the weights move far. For the second point the change
-# of
-# activation patterns exceeds the part of the bound that does not depend on R.
+# of activation patterns exceeds the part of the bound that does not depend on R.
 CHANGE_DRAWS = with_own(small_step_runs, at_most_half(4096), quick(16384, label=6.4))
 
 

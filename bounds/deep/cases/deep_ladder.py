@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 
 # Least error, in units of eps times the largest value. It is needed since sums of few neurons in two orders may agree
-# by
-# chance.
+# by chance.
 ROUNDINGS = 32
 NETWORKS = ("fc:2:relu:32", "fc:3:erf:24", "fc:3:gelu:32:bias=0.2", "conv:3:relu:12")
 

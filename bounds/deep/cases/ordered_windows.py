@@ -254,8 +254,8 @@ def uneven_case(seed: int, spec: str, width: int, loss: ConvexLoss = SQUARES, in
 
     Steps on the first sample alone lead away from the models that fit both samples. The nearest fit of both samples is
     about as far from the first sample's fits, to which the gradient of that sample leads, as from the checkpoint. Only
-    second derivatives tell which of these two is nearer. `inside` is the distance of the labels from the ends of the
-    minimisers.
+    second derivatives tell which of these two is nearer. `inside` is how far each label
+    lies inside its interval of minimisers, measured from an end.
     """
     import torch
 
@@ -269,8 +269,7 @@ def uneven_case(seed: int, spec: str, width: int, loss: ConvexLoss = SQUARES, in
     )
     ends = [drawn.outputs(drawn.start + torch.tensor(part * way), np.arange(2)).numpy() for part in (1.0, -1.0)]
     # The end is chosen so that the first sample's multiplier has the sign of its loss's negative slope. Then the
-    # nearest fit
-    # is at the end of the interval.
+    # nearest fit is at the end of the interval.
     wanted = ends[int((ends[0] - outputs)[0] * (j[0] @ j[1]) > 0)]
     y = wanted + inside * np.sign(wanted - outputs)
     return OrderedWindows(Problem(x, y), spec, width, seed, "random", loss=loss, uneven=1e9)

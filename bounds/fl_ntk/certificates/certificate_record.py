@@ -69,8 +69,7 @@ class Certificate(Trial):
     # certificate
     doubtful: int
     # If there is no certificate, an ESTIMATE of a width that certifies. It assumes that r0, lam, mu and E(R) stay the
-    # same,
-    # and that need scales as 1/sqrt(m). None if there is a certificate, or if no width helps.
+    # same, and that need scales as 1/sqrt(m). None if there is a certificate, or if no width helps.
     width_needed: int | None
     trials: tuple[Trial, ...]  # the trials at every radius tried, ascending
 

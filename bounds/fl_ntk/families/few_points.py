@@ -182,8 +182,7 @@ def at_most_half(width: int) -> Family:
 # Twenty-four rounds at the printed step from sigma = 1/4. The movement comes near its limit.
 THIN_START = _family("width 4096, the printed step, sigma 1/4", Setup(4096, 0.25, 0.5 * (1 - 1e-6), rounds=24))
 # Twenty-four rounds, with eta_l times the largest eigenvalue equal to 1/4. Activation patterns change while there is
-# still
-# a residual.
+# still a residual.
 GRADUAL = _family("small steps", Setup(512, eta_local=0.5, local_steps=1, rounds=24))
 
 
