@@ -61,8 +61,8 @@ print({name: tuple(weights.shape) for name, weights in kept.params.items()})
 # !ntkfl train list
 
 # %% [markdown]
-# `--ima` works with any of these methods. With it the server sends out the mean of its last models (iterative moving
-# averaging).
+# `--ima` works with each of these methods but `cyclic`, whose clients train in turn. With it the server sends out the
+# mean of its last models (iterative moving averaging).
 #
 # ## Methods compared
 #
@@ -119,8 +119,8 @@ plt.show()
 # ## A method of your own
 #
 # A method has four parts: the objective, the gradient rule, what a client does around its steps, and what the server
-# does. Write only the parts that differ from FedAvg, which has the other parts. The method in this example limits the
-# length of the difference that a client may send:
+# does. Write only the parts that differ from those of FedAvg. The method in this example limits the length of the
+# difference that a client may send:
 
 # %%
 # %%writefile clipped.py

@@ -138,7 +138,7 @@ def rounds(case: ConformanceCase, train: Callable[[W, int, int], W]) -> Iterator
 
 
 def weighted(shares: list[float], tensors: list[Tensor]) -> Tensor:
-    """The sum of dictionaries of tensors, each times its share."""
+    """The sum of the tensors, each times its share."""
     return torch.stack([share * tensor for share, tensor in zip(shares, tensors, strict=True)]).sum(0)
 
 

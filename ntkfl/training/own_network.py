@@ -126,7 +126,7 @@ class _Applied(torch.autograd.Function):
 
 
 def _like(cotangent: jax.Array, output: jax.Array) -> Any:
-    """The cotangent in the type that JAX needs. Integer arrays have a special type of cotangents."""
+    """The cotangent in the type that JAX needs. Integer and boolean arrays have a special type of cotangents."""
     real = jax.numpy.issubdtype(output.dtype, jax.numpy.inexact)
     return cotangent if real else jax.numpy.zeros(output.shape, float0)
 
