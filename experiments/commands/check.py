@@ -42,12 +42,12 @@ def check(
     """Take a first look at your data, on one screen: ntkfl check mine.csv
 
     It first shows a summary of the data. Then it tests the ten statements with the sharpest bounds, each on five
-    networks of width 1024 (less for more than 1024 columns) that are trained for 20 rounds. The step is smaller for a
-    statement whose hypotheses need a smaller one. It names the option that lets more statements apply. For the
-    infinitely wide network it prints the smallest eigenvalue of the kernel, the rate and the limits of the steps, and
-    the number of rounds that momentum at the server needs. Last come three commands to run next. For 500 rows all this
-    takes half a minute. Exit status: 0 done; 1 if a statement that is recorded to hold is violated, or if nothing could
-    be tested; 2 bad input.
+    networks of width 1024 (less for more than 1024 columns), which are trained for 20 rounds if the statement is about
+    training. The step is smaller for a statement whose hypotheses need a smaller one. It names the option that lets
+    more statements apply. For the infinitely wide network it prints the smallest eigenvalue of the kernel, the rate and
+    the limits of the steps, and the number of rounds that momentum at the server needs. Last come three commands to run
+    next. For 500 rows all this takes half a minute. Exit status: 0 done; 1 if a statement that is recorded to hold is
+    violated, or if nothing could be tested; 2 bad input.
     """
     from bounds import Outcome, catalogue
     from ntkfl import gram

@@ -159,7 +159,8 @@ class Comparison:
         claim: the paper's ordering; None: the paper claims none.
         verdict: whether the paper's ordering is seen; "" if the paper has no ordering.
         plateau: the change of the curve over its last third; None: it is not computed.
-        settled: "" if setting, baseline and control are at their plateaus, otherwise why this is not known.
+        settled: "before the plateau" or "no plateau shown", if a curve of the setting, the baseline or a control still
+            moves or may still move; otherwise "".
     """
 
     setting: str

@@ -156,11 +156,11 @@ def _not_before(cells: Cells, size: float) -> Answer:
 def _boundaries(cells: Cells) -> np.ndarray:
     """Three steps for each column of the grid, each divided by the limit.
 
-    They are the largest step without growth, the smallest with growth, and the smallest tried.
+    They are the largest step without growth, the smallest with growth, and the smallest tried. If there is no such
+    step, the first is 0, and the second infinite. Columns are left out if a run is missing, or if the client step is
+    not below its own limit.
 
-    If there is no such step, the first is 0, and the second infinite.
-
-    A step is left out of the first two if its run, according to the kernel regime, grows too slowly to show growth
+    A step without growth does not count if its run, according to the kernel regime, grows too slowly to show growth
     within ROUNDS. A fine grid has such steps beyond the limit.
     """
     ordered = cells.sortby(SERVER).transpose(SERVER, ...)
