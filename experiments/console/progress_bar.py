@@ -38,7 +38,10 @@ class Reporter(ExitStack):
         self._task = self._bar.add_task(text, total=total) if self._bar else None
 
     def report(self, done: float, total: float, text: str, line: str, last: bool = False) -> None:
-        """Move the bar; if there is no bar, print a line, but only once in some seconds."""
+        """Move the bar, or print a line if there is no bar.
+
+        The first line is printed at once, and a later line if some seconds have passed or if it is the `last`.
+        """
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=text, completed=done, total=total)
         elif time.monotonic() >= self._next_line or last:

@@ -275,7 +275,7 @@ ON_DIGITS = Study(
     ),
     quantities=(
         Quantity("start", "|y - f| that would be certified, as estimated before training"),
-        Quantity("asked", "|y - f| that would be certified, if the last attempt fails"),
+        Quantity("asked", "if the last attempt fails, the |y - f| that would be certified"),
         Quantity("known", "bound on the rounding error of |y - f| at the last attempt"),
         Quantity("first", "largest |y - f| that would be certified with the certified network's kernel and curvature"),
         Quantity("residual", "|y - f| of the certified network"),
