@@ -108,7 +108,7 @@ class Segment:
         return part
 
     def chunks(self, labels: np.ndarray, heavy: int = 1) -> Iterator[tuple[Segment, np.ndarray]]:
-        """The segment on some inputs at a time, with their labels. These are so few that their pieces fit into memory.
+        """Yields the segment on a few inputs at a time, and their labels. The pieces of these inputs fit into memory.
 
         `heavy` is the memory that an input needs, as a multiple of the memory for its pieces.
         """

@@ -281,7 +281,8 @@ def _drawn(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The indices of the drawn training and test samples.
 
-    Test samples come from the published test set. Without one they come from the same samples as those for training.
+    Test samples come from the published test set. Without one, training and test samples are drawn from the same pool,
+    and no sample is in both.
     """
     require_size("samples", samples, optional=True)
     require_size("test", test, least=0, optional=True)
