@@ -347,7 +347,7 @@ class PrivateRounds:
         return self.regime.noise.nothing_drawn or "_simulated" in self.__dict__
 
     @cached_property
-    def _known(self) -> tuple[list[tuple[float, float]], list[np.ndarray], Iterator[bool]]:
+    def _rounds_so_far(self) -> tuple[list[tuple[float, float]], list[np.ndarray], Iterator[bool]]:
         """Two lists with an entry for each round so far, and an iterator that adds the entry of the next round.
 
         The first list has the pairs (`square`, `gain`). The second has the moments of the displacements if all clients
@@ -376,7 +376,7 @@ class PrivateRounds:
 
     def _moment(self, rounds: int) -> tuple[float, float]:
         """`square` and `gain` after this number of rounds."""
-        known, _, next_round = self._known
+        known, _, next_round = self._rounds_so_far
         while len(known) <= rounds:
             interruption.check()
             if not next(next_round, False):
@@ -394,7 +394,7 @@ class PrivateRounds:
             interruption.check()
             rounds -= 1
         if self.regime.noise.nothing_drawn:
-            return Displacements(*np.moveaxis(np.array(self._known[1][:rounds]), 2, 0))
+            return Displacements(*np.moveaxis(np.array(self._rounds_so_far[1][:rounds]), 2, 0))
         known, more = self._simulated
         while len(known) < rounds:
             interruption.check()

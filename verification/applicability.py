@@ -172,8 +172,8 @@ def _judged(plan: Plan, check: Check) -> Applicability:
 
     if check.error is not None:
         return found(Applies.FAILED, check.error)
-    if check.beyond:
-        return found(Applies.NO, f"its premise asks for {sizes_text(check.beyond[0])}")
+    if check.outside_premise:
+        return found(Applies.NO, f"its premise asks for {sizes_text(check.outside_premise[0])}")
     if check.tally.worst is None:
         rejected = [f"{name}: {rejection.found}" for name, rejection in check.rejections.items()]
         return (

@@ -15,7 +15,7 @@ from verification.facts import Data, Standing
 from verification.intervals import percent
 from verification.tables import markdown_row
 from verification.verdict import NOT_REFUTED, NOT_RUN, Verdict
-from verification.verdict_page import answer, as_text, elsewhere_text, headline, measured_ratio, ratio_text
+from verification.verdict_page import as_text, elsewhere_text, headline, measured_ratio, ratio_text, result_text
 
 ORDER = (Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED, Outcome.TOUCHES, Outcome.HOLDS)
 STYLE = {Outcome.VIOLATED: "red", Outcome.UNRESOLVED: "yellow", Outcome.UNTESTED: "yellow"}
@@ -140,7 +140,7 @@ def untested_lines(verdicts: Iterable[Verdict]) -> list[str]:
         verdicts: verdicts as `verify` returns them.
     """
     reasons = Counter(
-        (verdict.word, answer(verdict))
+        (verdict.word, result_text(verdict))
         for verdict in verdicts
         if verdict.outcome is Outcome.UNTESTED and (verdict.error is None or verdict.not_run)
     )

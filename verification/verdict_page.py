@@ -75,7 +75,7 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
         ("worst case", [case_text(verdict.worst.case if verdict.worst else {})]),
         ("witness", [witness_text(verdict.witness) if verdict.witness else ""]),
         ("search", [str(verdict.search or "")]),
-        (redone.standing if redone is not None and redone.stands else "redone", [redone_text(verdict)]),
+        (redone.standing if redone is not None and redone.stands else "redone", [confirmation_text(verdict)]),
         ("", [""]),
         ("mutants", mutants_lines(verdict)),
         ("needed?", [f"{name}: {needed_text(needed)}" for name, needed in verdict.necessity.items()]),
@@ -107,7 +107,7 @@ def headline(verdict: Verdict) -> str:
     record = " (recorded open: nobody has settled it)" if verdict.refutes_open else record
     whose = " on your data" if verdict.own_data else ""
     elsewhere = f"; fails elsewhere: {elsewhere_text(verdict)}" if verdict.elsewhere else ""
-    line = f"{verdict.word.upper()}{whose}: {answer(verdict)}{elsewhere}{record}"
+    line = f"{verdict.word.upper()}{whose}: {result_text(verdict)}{elsewhere}{record}"
     return f"{verdict.id} ({verdict.form.value})  {line}"
 
 
@@ -151,7 +151,7 @@ def unmet_text(unmet: Unmet) -> str:
     return unmet.found + eased
 
 
-def redone_text(verdict: Verdict) -> str:
+def confirmation_text(verdict: Verdict) -> str:
     """How a violation was redone; empty if there is no violation."""
     return str(verdict.confirmation.how) if verdict.confirmation else ""
 
@@ -183,7 +183,7 @@ def _digits(value: float, error: float) -> int:
     return max(2, min(17, len(f"{ratio:.0f}") + 1)) if 0 < ratio < 1e17 else 17 if ratio else 2
 
 
-def answer(verdict: Verdict) -> str:
+def result_text(verdict: Verdict) -> str:
     """A sentence on what was found, without the outcome itself."""
     if verdict.outcome in (Outcome.UNTESTED, Outcome.UNRESOLVED):
         first_note = str(next(iter(verdict.notes), ""))

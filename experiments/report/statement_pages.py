@@ -19,10 +19,10 @@ from verification.verdict import Verdict
 from verification.verdict_list import READ_AS
 from verification.verdict_page import (
     amount,
-    answer,
     counts_lines,
     elsewhere_text,
     needed_text,
+    result_text,
     run_with,
     symbols,
     tightness_lines,
@@ -140,6 +140,6 @@ def statement_pages(run: VerdictFile, findings: Iterable[Finding]) -> list[State
 # functions that the templates call
 OF_FORMULAS = (claims, failure, inline, premise)
 OF_VERDICTS = (
-    *(amount, answer, case_text, counts_lines, elsewhere_text, needed_text),
+    *(amount, result_text, case_text, counts_lines, elsewhere_text, needed_text),
     *(run_with, symbols, tightness_lines, vacuous_text, witness_text),
 )

@@ -77,7 +77,7 @@ class Try:
     ignored: bool
     status: int
     took: float
-    said: str
+    output: str
     left: tuple[str, ...]
 
     @property
@@ -89,7 +89,7 @@ class Try:
             yield "ignored"
         elif self.status != 128 + self.sent:
             yield "wrong status"
-        if "Traceback" in self.said or "Exception ignored" in self.said:
+        if "Traceback" in self.output or "Exception ignored" in self.output:
             yield "traceback"
         if self.left:
             yield "orphans"
@@ -175,8 +175,8 @@ def interrupted(name: str, seed: int, given: Given, patience: float = PATIENCE) 
             process.wait()
             for pid, _ in _session(process.pid):
                 os.kill(pid, signal.SIGKILL)
-        said = log.read_text(errors="replace")
-        return Try(name, sent, to_group, after, over, ignored, process.returncode, took, said, left)
+        printed = log.read_text(errors="replace")
+        return Try(name, sent, to_group, after, over, ignored, process.returncode, took, printed, left)
 
 
 def _environment(*folders: str) -> Mapping[str, str]:
@@ -253,7 +253,7 @@ def main() -> None:
                 how = f"{one.sent.name}{' to the group' if one.to_group else ''} after {one.after:.2f} s"
                 ended = "over" if one.over else faults or "right"
                 print(f"--- {one.command}: {how}: {ended}; status {one.status}, took {one.took:.1f} s", flush=True)
-                print("\n".join([*one.said.splitlines()[-12:], *one.left]), flush=True)
+                print("\n".join([*one.output.splitlines()[-12:], *one.left]), flush=True)
         print(table(tries))
 
 

@@ -184,7 +184,7 @@ def test_an_unknown_workload_is_refused_with_the_nearest():
     assert "initial-gram" in done.output
 
 
-class Stand:
+class FakeProcess:
     """Takes the place of a candidate's process, whose times are 1, 2, 3, ... times `unit` seconds."""
 
     died, numbers = "", (1.0,)
@@ -198,7 +198,7 @@ class Stand:
 
 
 def test_the_first_time_counts_only_where_the_work_is_long(monkeypatch):
-    monkeypatch.setattr(runner, "_process", lambda *_: nullcontext(Stand(unit)))
+    monkeypatch.setattr(runner, "_process", lambda *_: nullcontext(FakeProcess(unit)))
     # The results are the medians of the times 2, 3, 4 and of the times 1, 2, 3.
     for unit, middle in ((runner.LONG / 2, 3), (2 * runner.LONG, 2)):
         ours, _ = measured(CUBIC, CUBIC.sizes[0], repetitions=3, threads=1)

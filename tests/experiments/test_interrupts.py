@@ -25,4 +25,6 @@ def given(tmp_path_factory):
 )
 def test_an_interrupt_at_any_moment(name, seed, given):
     outcome = interrupted(name, seed, given)
-    assert list(outcome.wrong) == [], f"{outcome.sent.name} after {outcome.after:.2f} s\n{outcome.said}\n{outcome.left}"
+    assert list(outcome.wrong) == [], (
+        f"{outcome.sent.name} after {outcome.after:.2f} s\n{outcome.output}\n{outcome.left}"
+    )

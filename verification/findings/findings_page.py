@@ -15,7 +15,7 @@ from verification.plain_text import claim_lines
 from verification.tables import markdown_row
 from verification.verdict import NOT_REFUTED, Verdict
 from verification.verdict_list import escaped, markdown_table, totals, worst_first
-from verification.verdict_page import headline, measured_ratio, read_from, redone_text, vacuous_text
+from verification.verdict_page import confirmation_text, headline, measured_ratio, read_from, vacuous_text
 
 MEANING = {
     Nature.SUBSTANCE: "The claim fails where it is meant to apply.",
@@ -206,7 +206,7 @@ def _finding(verdict: Verdict, nature: Nature, forms: Mapping[tuple[str, Form], 
         verdict.word + _size(verdict) + (", vacuous" if verdict.vacuous else ""),
         _why(statement, verdict.form),
         sentence(claim.consequence),
-        "; ".join(filter(None, (headline(verdict), vacuous_text(verdict.vacuous), redone_text(verdict)))),
+        "; ".join(filter(None, (headline(verdict), vacuous_text(verdict.vacuous), confirmation_text(verdict)))),
     )
 
 

@@ -86,7 +86,7 @@ class Check:
     tally: Tally = field(init=False)
     outcomes: dict[str, Outcome] = field(default_factory=dict)  # by name of the family, the outcome on its last case
     # the cases that meet the premise; a failure among them counts, whatever the other cases show
-    inside: Tally = field(init=False)
+    in_premise: Tally = field(init=False)
     rejections: dict[str, Rejection] = field(default_factory=dict)  # by the name of the hypothesis, its worst rejection
     mutants: list[Tally] = field(default_factory=list)
     # a wrong formula, and whether its comparison is reversed
@@ -94,7 +94,7 @@ class Check:
     violating: list[tuple[Any, Comparison]] = field(default_factory=list)
     vacuous: Vacuous | None = None  # why the sizes that the premise asks for are out of reach
     # for each violating case outside the premise, the sizes that the premise requires
-    beyond: list[dict[str, float]] = field(default_factory=list)
+    outside_premise: list[dict[str, float]] = field(default_factory=list)
     excess: list[float] = field(default_factory=list)  # the right side over a bound that holds without the theorem
     # devices that the training engine ran on; None: a case without the engine
     devices: set[str | None] = field(default_factory=set)
@@ -107,7 +107,7 @@ class Check:
 
     def __post_init__(self) -> None:
         self.points, self.tally = Points(self.statement, self.form), Tally(looks=self.looks)
-        self.inside = Tally(looks=self.looks)
+        self.in_premise = Tally(looks=self.looks)
         holding = self.statement.forms[self.form].recorded is Outcome.HOLDS
         if self.wrong and holding and self.form is self.statement.mutated_form:
             formula = self.statement.forms[self.form]
@@ -177,8 +177,8 @@ class Check:
     def settled(self) -> tuple[Outcome, tuple[Fact, ...]]:
         """The outcome according to the cases so far, and the facts that explain it."""
         kind = self.statement.kind
-        inside = self.inside.settle(kind, 1)
-        return inside if inside[0] is Outcome.VIOLATED else self.tally.settle(kind, self.required)
+        in_premise = self.in_premise.settle(kind, 1)
+        return in_premise if in_premise[0] is Outcome.VIOLATED else self.tally.settle(kind, self.required)
 
     def redo(self) -> None:
         """Redo a violation that would settle the form.
@@ -276,12 +276,12 @@ class Check:
             self.vacuous = _out_of_reach(formula.premise_at(constants))
         lacking = formula.lacking(case, constants)
         if seen.outcome is Outcome.VIOLATED and lacking:
-            self.beyond.append(lacking)  # shows that the premise is needed, not that the statement fails
+            self.outside_premise.append(lacking)  # shows that the premise is needed, not that the statement fails
             return
         if formula.trivial is not None:
             self.excess.append(float((seen.right.lo / evaluate(formula.trivial, constants).hi).min()))
         if formula.premise and not lacking:
-            self.inside.add(seen, {}, weight, failure)
+            self.in_premise.add(seen, {}, weight, failure)
         self.outcomes[label["cases"]] = seen.outcome
         worse = self.tally.add(seen, label | case_of(case).describe(), weight, failure)
         self.points.add(case, label["cases"], seen, known, right, failure)
@@ -346,9 +346,9 @@ class Check:
         if self.error is not None:
             outcome = Outcome.UNTESTED if self.error == NO_TORCH else Outcome.UNRESOLVED
             reasons = (Fact(What.ERROR, {"error": self.error}),)
-        elif self.beyond and outcome is not Outcome.VIOLATED:
+        elif self.outside_premise and outcome is not Outcome.VIOLATED:
             outcome = Outcome.UNTESTED
-            lacking = {"count": len(self.beyond), "sizes": self.beyond[0]}
+            lacking = {"count": len(self.outside_premise), "sizes": self.outside_premise[0]}
             reasons = (Fact(What.BEYOND_PREMISE, lacking), *reasons)
         notes = tuple(dict.fromkeys(reasons + tally.not_computed))
         if missing:

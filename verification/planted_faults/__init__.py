@@ -16,4 +16,4 @@ def planted_faults(identifiers: Collection[str] | None = None) -> tuple[PlantedF
     """
     from verification.planted_faults.catalogue import FAULTS  # torch is slow to load
 
-    return tuple(mutant for mutant in FAULTS if identifiers is None or mutant.noticed_by in identifiers)
+    return tuple(fault for fault in FAULTS if identifiers is None or fault.noticed_by in identifiers)

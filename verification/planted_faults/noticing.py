@@ -74,10 +74,10 @@ def noticed(mutants: Iterable[PlantedFault], seed: int = 0, progress: Progress |
     chosen, sound, noticed_faults = list(mutants), dict[Asked, set[Form]](), list[Noticed]()
     try:
         with planted("ntkfl.algorithm1.reference:plain_run", _remembering):
-            for mutant in chosen:
-                noticed_faults.append(_first(mutant, seed, sound))
+            for fault in chosen:
+                noticed_faults.append(_first(fault, seed, sound))
                 if progress is not None:
-                    progress(mutant.function, len(noticed_faults), len(chosen))
+                    progress(fault.function, len(noticed_faults), len(chosen))
     except KeyboardInterrupt:
         pass
     return noticed_faults
@@ -104,17 +104,17 @@ def _remembering(right: Callable[..., PlainRun]) -> Callable[..., PlainRun]:
     return remembered
 
 
-def _first(mutant: PlantedFault, seed: int, sound: dict[Asked, set[Form]]) -> Noticed:
-    asked = mutant.noticed_by, mutant.trials, mutant.width
+def _first(fault: PlantedFault, seed: int, sound: dict[Asked, set[Form]]) -> Noticed:
+    asked = fault.noticed_by, fault.trials, fault.width
     if asked not in sound:
         sound[asked] = {verdict.form for verdict in _verdicts(*asked, seed) if verdict.as_recorded}
-    with planted(mutant.function, mutant.fault):
+    with planted(fault.function, fault.fault):
         verdicts = _verdicts(*asked, seed)
     for verdict in verdicts:
         if verdict.form in sound[asked] and not verdict.as_recorded:
             outcomes = verdict.recorded.value, verdict.outcome.value, _how(verdict)
-            return Noticed(mutant.name, mutant.function, mutant.noticed_by, verdict.form, *outcomes)
-    return Noticed(mutant.name, mutant.function)
+            return Noticed(fault.name, fault.function, fault.noticed_by, verdict.form, *outcomes)
+    return Noticed(fault.name, fault.function)
 
 
 def _verdicts(identifier: str, trials: int, width: int | None, seed: int) -> list[Verdict]:

@@ -27,7 +27,7 @@ from verification.plain_text import case_text
 from verification.sentences import What
 from verification.verdict import Side, Worst
 from verification.verdict_list import totals
-from verification.verdict_page import answer
+from verification.verdict_page import result_text
 
 MIXED = (4.5, 3.0)  # The contrast ratios that WCAG AA asks for: of text, and of marks of the interface.
 
@@ -145,7 +145,7 @@ def test_a_statement_page_has_everything_that_was_found(run, site):
             assert hypothesis.name in said
         assert len(list(section.all("math"))) >= len(statement.forms[verdict.form].parts)
         whole = " ".join(tree(site[address(verdict.id)]).text().split())
-        assert answer(verdict) in whole
+        assert result_text(verdict) in whole
 
 
 def test_a_form_that_was_not_checked_is_said_not_to_be(run):
