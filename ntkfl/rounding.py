@@ -10,12 +10,14 @@ terms, grows only with the logarithm of the number of terms.
 """
 
 import math
+from fractions import Fraction
 
 import numpy as np
 from jaxtyping import Float
 
 UNIT = 2.0**-53  # largest relative rounding error of one operation
 LEAST = 5e-324  # the smallest positive number, which is twice the largest error of an underflowing operation
+UNDERFLOWS = 2.0**-960  # the rounding error of a product below this number may underflow
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -128,7 +130,8 @@ _BLOCK = 2**14  # number of products that are scaled back at a time
 def scaled_rows(x: np.ndarray) -> np.ndarray:
     """The rows, scaled by powers of two so that their largest entries are in [1/2, 1).
 
-    The scaling is exact, and no product of scaled rows overflows.
+    No product of scaled rows overflows. The scaling is exact, unless an entry is smaller than the largest one of its
+    row by a factor of 2^1022 or more.
     """
     return np.ldexp(x, -np.frexp(np.abs(x).max(axis=-1, keepdims=True))[1])
 
@@ -192,13 +195,16 @@ def product_error(
 def dot_product(a: np.ndarray, b: np.ndarray) -> float:
     """The product a . b of two vectors times a positive power of two, rounded once.
 
-    So its sign is exact, and 0 means that a . b = 0. The exception is a product of two entries that is not 0, but below
-    some 1e-291 times the product of the largest entries: it may underflow.
+    So its sign is exact, and 0 means that a . b = 0.
     """
     if not (a.any() and b.any()):
         return 0.0
     a, b = scaled_rows(a), scaled_rows(b)
     product = a * b
+    if (np.abs(product[(a != 0) & (b != 0)]) < UNDERFLOWS).any():
+        terms = zip(map(Fraction, a.tolist()), map(Fraction, b.tolist()), strict=True)
+        total = sum((x * y for x, y in terms), Fraction())
+        return float(total * Fraction(2) ** (total.denominator.bit_length() - total.numerator.bit_length()))
     return math.fsum([*product.tolist(), *product_error(product, halves(a), halves(b)).tolist()])
 
 

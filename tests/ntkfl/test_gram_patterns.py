@@ -74,6 +74,14 @@ def test_a_sign_that_float64_gets_wrong_is_right():
     assert doubtful(x, u).tolist() == [3]
 
 
+@pytest.mark.parametrize("exponent", [-480, -520, -700, -1000])
+def test_a_sign_is_right_where_the_product_that_decides_it_underflows(exponent):
+    """The products of the large entries cancel, so that the product of the small ones decides."""
+    small = 2.0**exponent
+    x, u = np.array([[1.0, 1.0, small]]), np.array([[1.0, -1.0, small], [1.0, -1.0, -small], [1.0, -1.0, 0.0]])
+    assert activations(x, u).tolist() == [[True, False, True]]
+
+
 @pytest.mark.parametrize("exponent", [-1060, -600, -350, 0, 350, 600, 1000])
 def test_rows_of_any_length_have_the_patterns_of_their_directions(exponent):
     """Rows of any length have the patterns of their directions.
