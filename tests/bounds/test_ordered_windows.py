@@ -78,7 +78,7 @@ def test_the_claim_is_that_of_the_certificate(loss):
     values = {symbol: getattr(value, "value", value) for symbol, value in _constants(case).items()}
     reach, fall = (float(part.xreplace(values).evalf()) for part in (REACH_OF_LOSSES, FALL))
     assert reach == pytest.approx(case.proved.reach, rel=1e-6)
-    assert 1 - fall == pytest.approx(case.step * (case.proved.gain - case.proved.loss), rel=1e-6)
+    assert 1 - fall == pytest.approx(case.step * (case.proved.alpha - case.proved.beta), rel=1e-6)
 
 
 @pytest.mark.parametrize("loss", [SQUARES, band(0.01)], ids=lambda loss: loss.name)

@@ -99,12 +99,13 @@ def quoted(rows: list[dict[str, Any]]) -> list[str]:
         depths[depth] = _digits(min(sharp), False), _digits(max(sharp), True), f"{np.median(sharp):.2g}"
     return [
         f"trained {len(rows)} certified networks further",
-        f"Every window lowered the squared distance by at least {_digits(1 / worst['fall'], False)} times the claimed "
-        f"amount. The fit that Newton steps found was at most {_digits(worst['distance'], True)} of the certified "
-        f"distance away. Models moved by at most {_digits(worst['reach'], True)} of the reach, and outputs by at most "
+        f"Every window lowered the squared distance to the fit by at least {_digits(1 / worst['fall'], False)} times "
+        "the claimed amount. The distance of the fit that Newton steps found was at most "
+        f"{_digits(worst['distance'], True)} of the certified distance. Models moved by at most "
+        f"{_digits(worst['reach'], True)} of the stated distance, and outputs by at most "
         f"{_digits(worst['outputs'], True)} of what their intervals allow.",
-        "with two layers it is {} to {} times that norm (median {}), with three {} to {} ({}), with four {} to {} "
-        "({}).".format(*depths[2], *depths[3], *depths[4]),
+        "With two layers it is {} to {} times that norm (median {}), with three layers {} to {} times (median {}), and "
+        "with four {} to {} times (median {}).".format(*depths[2], *depths[3], *depths[4]),
     ]
 
 
