@@ -50,8 +50,10 @@ COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # shares of the clients in a round
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence, of which the best one is taken
 MOST = 1e6  # epsilon must lie between 1 / MOST and MOST; outside, the sigma of dp-accounting is lost to rounding
 LEAST_DELTA = 1e-300  # the smallest delta; below it, the sigma of dp-accounting is lost to rounding
-TWICE = 70  # this many steps by the factor FINER double a number
-LEAST = 0.01  # smallest noise multiplier that is tried, since a client that is hardly ever drawn needs no noise
+TWICE = 70  # a number that is multiplied by FINER this many times becomes about twice as large
+# The search for a smaller noise multiplier ends once a multiplier of at most this size is enough. Without this limit
+# the search would not end for clients that are drawn so rarely that they need no noise.
+LEAST = 0.01
 FINER = 1.01  # ratio of successive noise multipliers in the search that is made if clients are drawn
 
 
@@ -62,11 +64,12 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
     It is the standard deviation of the noise on the sum of the displacements, divided by the clipping norm. Two data
     sets are neighbours if one client's displacements are 0 in one of them.
 
-    If all clients take part, the bound is exact, because several rounds of Gaussian noise reveal as much as one round
+    If all clients take part, the result is exact, because several rounds of Gaussian noise reveal as much as one round
     with less noise. If a cohort is drawn without replacement, the result is, up to one percent, the smaller of two
-    sufficient multipliers. The first counts how often a client is drawn, and suffices even if the cohorts are known.
-    The second is dp-accounting's multiplier for such draws. It needs hidden cohorts, and its neighbours differ in
-    everything that a client sends.
+    sufficient multipliers. The first multiplier is computed from the probabilities that a client is drawn in a given
+    number of rounds. It suffices even if the cohorts are known. The second multiplier is dp-accounting's for draws
+    without replacement. It is proved only for hidden cohorts, and for a wider definition of neighbours, in which two
+    data sets may differ in everything that one client sends.
 
     Args:
         epsilon: from 1e-6 to 1e6; beyond these the accountant's numbers are lost to rounding.
@@ -148,7 +151,10 @@ class Clipping(Protocol):
     """What is known of the clients' displacements, without noise and with noise."""
 
     def moved(self, rounds: int, ratio: float, chance: float) -> float:
-        """The largest effect of noise on a displacement, divided by S; if it is below 1, there is a suitable S.
+        """The largest effect of noise on a displacement, as a multiple of the clipping norm S.
+
+        The multiple does not depend on S, because the standard deviation of the noise is `ratio` times S. If the
+        multiple is below 1, there is a suitable S.
 
         Args:
             rounds: T.
@@ -204,15 +210,17 @@ class DrawnDisplacements:
     """The displacements of clients that are drawn, in simulated runs of the rounds.
 
     With noise of standard deviation s a displacement is x + s y, where x is the displacement without noise, and y the
-    effect of noise of variance 1. S is the smallest norm that no displacement of any run exceeds at s = ratio S. If the
-    probability that a run exceeds S were above `chance`, one of these runs would have exceeded S, except with the
-    probability `UNSEEN`.
+    effect of noise of variance 1. S is the smallest norm that no displacement of any run exceeds at s = ratio S.
+
+    S is too small if a further run exceeds S with a probability above `chance`. Over the simulated runs, this happens
+    with a probability of at most `UNSEEN`. The reason is that no simulated run exceeds S, although each of them
+    would then exceed S with a probability above `chance`.
 
     Source: docs/proofs/random_rounds.md#clipping-with-drawn-clients.
 
     Args:
         longest: |x|^2, x.y and |y|^2 in round t + 1, one (k, 3) array for each round. A displacement is left out if
-            another displacement of the same group of runs is at least as large in all three.
+            another displacement of the same group of runs is at least as large in all three numbers.
         groups: the group of runs of each of these displacements, (k,) for each round.
         chance: the smallest chance that this number of runs can bound.
     """
@@ -232,8 +240,11 @@ class DrawnDisplacements:
     def least(self, rounds: int, ratio: float, chance: float) -> float:
         """A lower bound of the right clipping norm, which fails with a probability of at most `UNSEEN`.
 
-        The right norm is the smallest norm that a run exceeds with at most the probability `chance`. The bound is
-        reached in more groups of runs than may exceed the right norm.
+        The right norm is the smallest norm that a run exceeds with at most the probability `chance`. For each group of
+        runs, consider the smallest norm that no run of the group exceeds. The bound is the k-th largest of these norms,
+        or 0 if there are fewer than k groups. If the bound were above the right norm, k groups, and so at least k
+        runs, would exceed the right norm. k is the smallest number for which the binomial law gives this a probability
+        of at most `UNSEEN`.
 
         Args:
             rounds: T.
@@ -486,7 +497,7 @@ class PrivateRounds:
 
         The other plans are excluded without simulated runs. This is possible because drawing clients never lowers the
         mean square or the effect of noise (docs/proofs/random_rounds.md#which-cohort), and because no clipping norm is
-        below the first displacements.
+        below the longest displacement of the first round.
         """
         clip, drawn = _checked_clip(clip), not self.regime.noise.nothing_drawn
         finer, ratio, norm = FINER if drawn else 1.0, 0.0, self._first
@@ -578,9 +589,9 @@ def private_rounds(
             1375 runs are simulated.
 
     Raises:
-        ValueError: as `random_rounds`; rounds below 1, or so many that they take too long; clients that remember;
-            clients whose weights in the mean differ, since one client's share of the mean would not be known; a chance
-            outside (0, 1).
+        ValueError: as `random_rounds`; rounds below 1, or so many that they take too long; a method whose clients have
+            a memory, as in SCAFFOLD; clients whose weights in the mean differ, since one client's share of the mean
+            would not be known; a chance outside (0, 1).
         OverflowError: steps beyond the limit whose moments pass 1e200.
 
     Source: docs/proofs/random_rounds.md#gaussian-noise.
@@ -601,7 +612,11 @@ def _require_rounds(
     clipped: float,
     settings: int = 1,
 ) -> None:
-    """Refuse rounds whose moments take too long or do not fit the memory, in this number of settings."""
+    """Refuse rounds whose moments take too long or do not fit the memory.
+
+    The time is counted for `settings` settings together. The numbers that every round leaves in memory are counted for
+    all of these settings too, and the simulated runs of drawn clients for one setting.
+    """
     require_size("rounds", rounds)
     _require_chance(clipped)
     regime = random_of_method(base, method, options, participation=participation)
@@ -706,8 +721,9 @@ def _outermost(points: Float[np.ndarray, "3 m"]) -> Float[np.ndarray, "k 3"]:
     return np.array(kept)
 
 
-# A stack for the m clients that have k samples each: which clients they are, (m,), their samples, (m, k), and matrices,
-# (m, k, k), with which |matrix r_c| is the norm of a displacement.
+# A stack describes the m clients that have k samples each, by three arrays. The first has the clients' indices, (m,).
+# The second has the indices of their samples, (m, k). The third has one matrix for each client, (m, k, k). The matrix
+# of client c times the client's residual r_c has the same norm as the client's displacement.
 Stack = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -784,8 +800,10 @@ class CohortChoice:
             this cohort is as good as the best of all.
         least: a lower bound of the mean square of every training with this cohort; None if `choice` is None. If clients
             are drawn, simulated runs do not determine the smallest clipping norm that the chance `clipped` allows, and
-            the accountant's noise is exact to one percent. `least` allows for both errors. With all clients the norm is
-            only an upper bound, so that `least` is computed from the first displacements.
+            the accountant's noise is exact to one percent. `least` allows for both errors. If all clients take part,
+            the clipping norm of a plan is only an upper bound of the smallest norm that `clipped` allows. In its place,
+            unless `clip` is given, `least` uses the longest displacement of the first round, because no clipping norm
+            is smaller than this displacement.
         is_best: whether no other cohort is better.
         as_good: whether `least` is at most the best mean square of all, so that this cohort cannot be told apart from
             the best cohort.
@@ -823,8 +841,8 @@ def private_settings(
         gram: as `ntkfl.kernel_regime`; default: H_inf of FL-NTK's network.
         local_steps: numbers of local steps to try; default (1, 5, 20).
         rounds: the largest number of rounds; default 100.
-        falls: shares of the server rate, in (0, 1]. The rate falls to this share until the last of these rounds, by the
-            same factor in every round; with the share 1 it stays constant. Default (1.0,).
+        falls: shares of the server rate to try, in (0, 1]. In every round the server rate falls by the same factor, and
+            in round `rounds` it is this share of its first value. With the share 1 it stays constant. Default (1.0,).
         participation: share of the clients that each round draws without replacement, in (0, 1], or several shares to
             compare, such as `COHORTS`; default 1. Runs of drawn clients are simulated when a comparison needs them.
         clipped: as `private_rounds`; default 0.01.
@@ -917,9 +935,12 @@ def best_cohorts(
 ) -> list[CohortChoice]:
     """For every cohort, the training with the smallest mean square within a budget, the largest cohort first.
 
-    Runs are not simulated for a cohort that bounds show to be worse than the best. A cohort counts as not told apart
-    from the best (`as_good`) if it may be as good with the exact noise, which the accountant finds to one percent, and
-    with the smallest clipping norm that the chance `clipped` allows.
+    If lower bounds of the mean square show that a cohort is worse than the best cohort, no runs of it are simulated.
+
+    Two numbers of a training need not be known exactly. If clients are drawn, the accountant finds the noise to one
+    percent. The clipping norm may be larger than the smallest norm that the chance `clipped` allows. If a cohort with
+    the exact noise and this smallest norm may be as good as the best cohort, the two are not told apart: `as_good` is
+    True.
 
     Args:
         settings: settings from `private_settings`, with several shares of the clients.
@@ -939,7 +960,8 @@ def best_cohorts(
         own = [setting for setting in settings if setting.cohort == cohort]
         choice, least = _best(own, float(np.nextafter(lowest, np.inf)), epsilon, delta, clipped, clip)
         as_good = choice is not None and least <= lowest
-        # the plan that may be as good as the best of all need not be the best plan of this cohort
+        # The first search leaves out plans whose lower bound is above `lowest`. Such a plan may still have a smaller
+        # mean square than `choice`. So a second search takes all plans that may be as good as `choice`.
         if choice is not None:
             reached = float(np.nextafter(choice.plan.mean_square, np.inf))
             choice, _ = _best(own, reached, epsilon, delta, clipped, clip)
@@ -956,7 +978,10 @@ def _best(
     clip: float | None,
     progress: Callable[[str], None] = lambda label: None,
 ) -> tuple[Choice | None, float]:
-    """The best of these trainings, and a lower bound of their mean squares; None if all are at or above `below`."""
+    """The best of these trainings, and a lower bound of their mean squares.
+
+    In place of the best training it returns None if the mean squares of all trainings are at or above `below`.
+    """
     best, least = None, float("inf")
     for setting in sorted(settings, key=lambda setting: -setting.cohort):  # settings that need simulated runs come last
         progress(setting._label)

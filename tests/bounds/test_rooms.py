@@ -34,7 +34,7 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 
 def forbidden_imports(root: Path) -> list[str]:
-    """Returns every import, by a module below a package's folder, of a module that has statements."""
+    """Looks through all modules in a package's folder, and returns every import of a module that has statements."""
     trees = {
         ".".join((root.name, *path.relative_to(root).with_suffix("").parts)): ast.parse(path.read_text())
         for path in sorted(root.rglob("*.py"))

@@ -1,4 +1,6 @@
-"""Tests of ladders of widths, which are many independent networks of growing widths with one initial residual.
+"""Tests of ladders of widths.
+
+A ladder consists of many independent networks of growing widths, all of which start from the same residual.
 
 Their statistics are as defined, and the remainder of Eq (18) behaves as its rate says. H_inf is the Gram matrix at
 infinite width, lambda its smallest and mu its largest eigenvalue, kappa = mu / lambda and rho = eta_g eta_l K / N.
@@ -88,8 +90,9 @@ def test_statistics_against_their_definitions_in_weight_space():
 def test_the_leading_order_of_the_movement_is_met_where_no_pattern_changes():
     """The measured movements agree with the leading order where no pattern changes.
 
-    The labels are so near to the first outputs that no neuron flips. Then the largest movement belongs to the
-    activation pattern that the leading-order formula gives the largest movement.
+    The labels are so near to the first outputs that no neuron flips. In the leading-order formula, a neuron's movement
+    depends only on its activation pattern. So the neuron that moves most has the pattern with the largest value of the
+    formula.
     """
     ladder = small(widths=(2**13,), counts=(2,))
     ladder = replace(ladder, problem=replace(ladder.problem, y=1e-6 * ladder.problem.y))
@@ -196,7 +199,7 @@ def test_a_look_has_the_first_networks_of_each_width_and_the_next_one_does_not_r
     for row in range(2):
         assert looks[2][row][: second.counts[row]] == looks[1][row]
         assert looks[1][row][: first.counts[row]] == looks[0][row]
-    # A smaller share of the networks may be asked for after a larger one.
+    # After a look at a larger share of the networks, a look at a smaller share has the same results as before.
     assert whole.first_look(1 / 2).in_rungs("statistics", None) == looks[1]
     alone = small(counts=(12, 6)).samples("movement")
     for ours, theirs in zip(whole.samples("movement"), alone, strict=True):
@@ -206,7 +209,8 @@ def test_a_look_has_the_first_networks_of_each_width_and_the_next_one_does_not_r
 @pytest.mark.parametrize(("steps", "why"), [(1, "of the networks; it must in at least 50%"), (3, None)])
 def test_what_is_left_is_measured_only_where_most_networks_change_a_pattern(steps, why):
     ladder = small(widths=(64, 128, 256, 512), counts=(6,) * 4)
-    # One step of a label nearly 0 moves neurons so little that hardly any neuron crosses a kink.
+    # A ladder's labels are the initial residual. If they are nearly 0 and there is one local step, the neurons move so
+    # little that hardly any neuron crosses a kink.
     size = 1e-5 if steps == 1 else 1.0
     problem = replace(ladder.problem, y=size * ladder.problem.y)
     quiet = replace(ladder, problem=problem, setup=replace(ladder.setup, local_steps=steps, rounds=2))
@@ -242,7 +246,10 @@ def test_the_maps_are_one_for_one_local_step():
 
 
 def _staying(problem, setup):
-    """Returns (eta_g/N) H_inf (P - eta_l K I), where P is written as the sum that defines it."""
+    """Returns (eta_g/N) H_inf (P - eta_l K I), where P is written as the sum that defines it.
+
+    This matrix times the residual is the part of Eq (18)'s remainder that does not fall with the width.
+    """
     h = gram.infinite(problem.x)
     blocks = h * (problem.owner[:, None] == problem.owner)
     one = np.eye(problem.n)
@@ -263,7 +270,7 @@ def test_what_stays_is_the_exact_limit_at_every_width():
 @settings(deadline=None, max_examples=60)
 @given(kernel_cases())
 def test_what_stays_is_at_most_the_added_term(case):
-    """What stays is at most the added term rho eta_l (K-1) |H_inf|^2/2.
+    """The part of Eq (18)'s remainder that stays at every width is at most rho eta_l (K-1) |H_inf|^2/2 times |r|.
 
     This needs eta_l q <= 2 for every eigenvalue q of every block (Bernoulli's inequality).
     """

@@ -109,7 +109,8 @@ json.dump([[2.0**k, 3.0 * k] for k in range(repetitions)], open(folder + "/times
 def test_a_peer_in_another_environment_reports_its_own_seconds(tmp_path, monkeypatch):
     """A library in another environment reports the times of its own clock.
 
-    Its repetitions end at 1, 2, 4 and 8 s. The ones after the first take 1, 2 and 4 s, and their median counts.
+    Its repetitions end at 1, 2, 4 and 8 s. The repetitions after the first take 1, 2 and 4 s, and the median of these
+    times counts.
     """
     monkeypatch.setattr(elsewhere, "HERE", tmp_path)
     monkeypatch.setenv(elsewhere.PYTHON, sys.executable)
@@ -185,7 +186,7 @@ def test_an_unknown_workload_is_refused_with_the_nearest():
 
 
 class FakeProcess:
-    """Takes the place of a candidate's process, whose times are 1, 2, 3, ... times `unit` seconds."""
+    """A stand-in for the process of a candidate. Its k-th run takes k * `unit` seconds."""
 
     died, numbers = "", (1.0,)
 

@@ -38,7 +38,7 @@ def folder(tmp_path, monkeypatch):
 def ntkfl(folder):
     """Returns a function that runs a command line in the folder, checks the exit status, and returns the output.
 
-    No file counts as loaded before.
+    Every command line runs as in a new process, which has loaded no file yet.
     """
 
     def run(line, status=0):

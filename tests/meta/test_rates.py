@@ -1,6 +1,7 @@
 """Tests of verdicts on rates: a true rate is never called violated, whatever the seed is.
 
-A ladder is a set of networks of several widths. A wrong rate is called violated if a second ladder agrees.
+A ladder is a set of networks of several widths. A wrong rate is called violated on one ladder, and a second ladder with
+other networks confirms the violation.
 """
 
 from dataclasses import replace
@@ -18,7 +19,7 @@ RATE = get("fl-ntk/lazy-patterns")
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [*({"seed": seed} for seed in range(1, 6)), {"data": "sphere"}], ids=str)
 def test_a_true_rate_is_never_violated(options):
-    """A true rate is never violated by as many networks as a verdict needs.
+    """A true rate is not called violated if the verdict takes only as many networks as decide it.
 
     The test below takes all networks of the ladder.
     """

@@ -1,7 +1,8 @@
 """Tests of every statement of the catalogue in every form: the outcome is as recorded, and mutants are caught.
 
-The counts add up too. Checks of a few cases give the outcomes of all cases, which the table of all verdicts in
-FINDINGS.md lists.
+A mutant is a wrong version of a statement's formula. In each verdict the numbers of cases with each outcome add up to
+the number of its cases. Verdicts on a few cases have the outcomes of verdicts on all cases, apart from listed
+exceptions. FINDINGS.md has the outcomes on all cases in its table of all verdicts.
 """
 
 import json
@@ -26,7 +27,8 @@ from verification.verdict import NOT_REFUTED, Verdict
 
 # `make test` gives each file to one worker (--dist loadfile), so that the verdicts below are computed once.
 
-# A verdict needs five cases: five of one family, or three of each of two families, or two of each of several.
+# A verdict needs at least five cases in all. One family gives five cases, two families give three cases each, and three
+# or more families give two cases each.
 A_RUN, BY_FAMILIES = Options(trials=5), {1: Options(trials=5), 2: Options(trials=3), 3: Options(trials=2)}
 NO_RUN, UNTIL_DECIDED = Options(trials=25), Options(until_decided=True)
 MANY_FAMILIES = Options(trials=12)
@@ -61,8 +63,9 @@ def has_a_ladder(identifier):
 
 @cache
 def run_of(identifier):
-    """Returns how many cases of each family a quick statement gets: the fewest for a verdict, or more to catch
-    mutants.
+    """Returns the options of a quick statement, which say how many cases it gets from each family.
+
+    It gets the fewest cases that a verdict needs, or more where mutants would not be caught otherwise.
     """
     statement = catalogue()[identifier]
     if identifier in CHOSEN:
@@ -76,12 +79,12 @@ def is_slow(identifier):
     return identifier in DEAR or has_a_ladder(identifier)
 
 
-SHARED = 5  # The number of runs of a family that are kept, of some 20 MB each.
+SHARED = 5  # The number of runs of a family that are kept. Each run takes some 20 MB.
 
 
 @cache
 def run_of_family(family, seed):
-    """Returns a run of Algorithm 1, which is made once, so that what has been measured on it is kept."""
+    """Returns a run of Algorithm 1. The run is made once, so that all measurements on it are kept."""
     return family.case(seed)
 
 
@@ -100,7 +103,11 @@ WHOLE = False
 
 @pytest.fixture(scope="module", autouse=True)
 def whole_papers(request):
-    """Records whether slow tests of this file run, because they need all verdicts on each paper."""
+    """Records whether slow tests of this file run.
+
+    The slow tests need the verdicts on all statements of each paper. If they run, the quick tests use these verdicts
+    too.
+    """
     global WHOLE
     own = (item for item in request.session.items if item.path == request.path)
     WHOLE = any(item.get_closest_marker("slow") for item in own)
@@ -113,7 +120,10 @@ def runs_drawn_once(monkeypatch):
 
 @cache
 def verdicts_of(paper):
-    """Returns all verdicts on a paper's statements, from the cases that `ntkfl verify` draws until they decide."""
+    """Returns the verdicts on all statements of a paper.
+
+    As in `ntkfl verify`, cases are drawn until they decide the verdict.
+    """
     return verify_all(find(paper), UNTIL_DECIDED)
 
 
@@ -127,9 +137,10 @@ def _quick():
 
 
 def of_papers(identifier):
-    """Says whether a statement's verdict comes from a run of the whole paper.
+    """Says whether a statement's verdict comes from a run over all statements of its paper.
 
-    That of a quick statement does only if slow tests run.
+    The verdict on a slow statement always comes from such a run. The verdict on a quick statement comes from such a run
+    only if slow tests run.
     """
     return WHOLE or is_slow(identifier)
 
@@ -147,7 +158,8 @@ def verdict_of(identifier, form):
 def counts_of(identifier, form):
     """Returns the possible numbers of drawn cases.
 
-    There is one number, or one for each of SHARES, at which a verdict may be decided.
+    If cases are drawn until they decide the verdict, there is one possible number for each share in SHARES, because the
+    verdict may be decided after each of these shares. Otherwise there is only one number.
     """
     statement = catalogue()[identifier]
     if not of_papers(identifier):
@@ -205,11 +217,11 @@ def a_witness_shows_the_violation_and_is_confirmed(identifier, form):
 
 def necessity_cases_show_what_they_are_stored_for(identifier, form):
     verdict, statement = verdict_of(identifier, form), catalogue()[identifier]
-    # A violated form records no cases that show that hypotheses are necessary.
+    # The verdict on a violated form does not say which hypotheses are necessary.
     fails_anyway = statement.forms[form].recorded is Outcome.VIOLATED
     assert set(verdict.necessity) == (set() if fails_anyway else {h.name for h in statement.required(form)})
     if statement.forms[form].recorded is Outcome.VIOLATED:
-        return  # A violated form has no such cases.
+        return  # There are no entries to compare.
     for name, needed in verdict.necessity.items():
         assert needed is (Needed.YES if name in statement.necessity else Needed.NO_CASE), name
 
@@ -224,7 +236,7 @@ def it_survives_strict_json(identifier, form):
     assert content["replay"].startswith(f"ntkfl verify {identifier} --form {form.value} --seed 0")
 
 
-WITHIN_REACH = "fl-ntk/C.7-norm"  # Of this statement, a network can have the width that the premise requires.
+WITHIN_REACH = "fl-ntk/C.7-norm"  # Networks can be as wide as the premise of this statement requires.
 
 
 def only_what_is_out_of_reach_is_vacuous(identifier, form):
@@ -295,7 +307,7 @@ def test_a_true_statement_is_never_violated(identifier):
 
 PAPERS = "alignment", "averaging", "deep", "fedgucci", "fl-ntk", "outer"
 FINDINGS = Path(__file__).parents[2] / "FINDINGS.md"
-OTHERWISE = {  # Forms whose outcome changes with fewer cases, the outcome then, and why the change is right.
+OTHERWISE = {  # Forms with another outcome on few cases, each with that outcome and the reason why it is right there.
     ("fedgucci/X4-drift", Form.NEW): (Outcome.HOLDS, "its bound is attained on few cases, none of them among the first")
 }
 

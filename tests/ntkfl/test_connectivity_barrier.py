@@ -1,6 +1,6 @@
 """Tests of barriers between networks, computed exactly, against rational arithmetic.
 
-The value is attained, nothing on a grid exceeds it, and identities hold.
+The value of a barrier is attained, no value on a grid exceeds it, and identities hold.
 """
 
 from fractions import Fraction
@@ -144,9 +144,10 @@ def test_moving_a_power_of_two_between_the_layers_of_both_networks_changes_a_lin
 @QUICK
 @given(pairs(), st.sampled_from(POLYNOMIAL))
 def test_the_integral_is_that_of_every_piece(pair, loss):
-    """For the squared loss the integral agrees with Boole's rule on the true pieces, in rational arithmetic.
+    """For the squared loss the integral agrees with Boole's rule in rational arithmetic.
 
-    For the absolute loss the test only asserts that the integral is not below 0.
+    The rule is applied to each piece of the path, which is an interval of alpha on which no unit turns on or off. For
+    the absolute loss the test only asserts that the integral is not below 0.
     """
     first, second, x, y = pair
     integral = connectivity_loss(first, second, x, y, loss)
@@ -411,7 +412,7 @@ def test_a_group_of_two_is_the_midpoint():
 def test_groups_of_copies_have_no_barrier_and_linear_groups_gain_the_variance():
     first, _, x, y = drawn(4)
     assert group_barrier([first] * 5, x, y).lo <= 0 <= group_barrier([first] * 5, x, y).hi
-    nets = [TwoLayer(np.array([[float(k)]]), np.array([1.0])) for k in (1, 2, 6)]  # f_k(1) = k, which is linear in w
+    nets = [TwoLayer(np.array([[float(k)]]), np.array([1.0])) for k in (1, 2, 6)]  # f(1) = k, linear in the weight k
     group = group_barrier(nets, np.ones((1, 1)), np.zeros(1))
     assert group.lo <= -np.var([1, 2, 6]) <= group.hi
 
@@ -459,7 +460,7 @@ def test_a_tie_that_floats_cannot_tell_is_decided_in_integers(monkeypatch):
 
 @mp.workdps(50)
 def exact_accuracy_drop(first, second, x, y):
-    """Returns the supremum over the open pieces, in rational arithmetic and 50 digits.
+    """Returns the supremum of the accuracy drop over the open pieces, in rational arithmetic and 50 digits.
 
     Returns None if one of the two networks classifies no sample correctly.
     """
@@ -557,10 +558,11 @@ def test_changes_closer_than_floats_can_tell_are_put_in_order():
     """
     first, second = TwoLayer([[1.0, 0.0], [0.0, 1.0]], [-1.0, 1.0]), TwoLayer([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0])
     x = np.array([[1.0, 0.0], [1.0, 2.0**-60], [0.0, 1.0]])
-    # The first sample's right part ends 2^-62 before the second's begins.
+    # The first sample is classified correctly until alpha = 1/2, and the second sample from some 2^-62 later on.
     barrier = accuracy_barrier(first, second, x, np.array([1, -1, 1]))
     assert barrier.value.lo <= 1 / 3 <= barrier.value.hi  # Between the two changes only the third sample is right.
-    # Here the second's right part ends after the first's begins, so there is no dip.
+    # Here the first sample is classified correctly from alpha = 1/2 on, and the second sample until some 2^-62 later.
+    # So the accuracy does not fall between the two changes.
     other = accuracy_barrier(first, second, x, np.array([-1, 1, 1]))
     assert other.value.hi < barrier.value.lo and barrier.value.error < 1e-14 and barrier.pieces == other.pieces == 3
 

@@ -1,6 +1,9 @@
 """Tests of tuned server (outer) optimizers: their losses are those of random rounds.
 
-Lower bounds (floors) are the least over all polynomials, and rankings agree with those in training.
+A floor is a lower bound of the loss after T rounds with any server optimizer whose coefficients are set in advance. It
+is compared with the smallest |p(A) r|^2 over all polynomials p of degree at most T with p(0) = 1, where A r is the
+change of the residual r by the mean displacement. The predicted ranking of settings agrees with their ranking in
+training.
 """
 
 from itertools import combinations, product
@@ -197,7 +200,7 @@ def test_the_floor_is_the_least_over_polynomials(drawn):
 
 
 def test_rounding_lifts_no_floor_above_what_is_reached():
-    """Rounding raises no floor above what is reached.
+    """Rounding raises no floor above the loss that tuned steps reach.
 
     One round fits a single sample. For some labels the floor was once 1e-32, although tuned steps reached 1e-59.
     """
@@ -227,7 +230,7 @@ def test_a_budget_of_samples_gives_rounds():
     (full,) = tune_outer(SMALL, samples=40, local_steps=(2,), outer=("average",))
     assert full.rounds == 2  # A step takes all seven samples.
     (one,) = tune_outer(SMALL, samples=40, local_steps=(2,), outer=("average",), drawn=Drawn(participation=1e-9))
-    assert one.rounds == 8  # A round takes two steps of one of three clients, which are 14/3 samples on average.
+    assert one.rounds == 8  # In a round one of three clients takes two steps, on 14/3 samples on average.
 
 
 @pytest.mark.parametrize(("factor", "long_run"), [(0.9, "falls"), (1, "not decided"), (1.1, "grows")])

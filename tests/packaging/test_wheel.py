@@ -1,8 +1,8 @@
 """Tests of the distributions: they are built from the tree and installed into an environment of their own.
 
-There they are used outside a checkout. No network is needed, because the new environment has the test environment's
-packages on its path. The editable checkout of the test environment is not on it, since Python does not read .pth files
-of folders on the path.
+In that environment they are used outside a checkout. No network is needed, because the new environment has the test
+environment's packages on its path. The editable checkout of the test environment is not on this path, since Python does
+not read .pth files of folders on the path.
 """
 
 import os
@@ -35,8 +35,9 @@ def done(*command, cwd, env=None, status=0):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """Returns the folder of an sdist, of the wheel built from it, and, in `straight`, of the wheel built from
-    the tree.
+    """Returns a folder with an sdist and with a wheel that is built from the sdist.
+
+    Its subfolder `straight` has a wheel that is built from the tree.
     """
     out = tmp_path_factory.mktemp("dist")
     build = (sys.executable, "-m", "build", "--no-isolation")

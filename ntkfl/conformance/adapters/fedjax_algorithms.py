@@ -62,7 +62,8 @@ def algorithm(case: Any, rate: float) -> Any:
     local += [optax.add_decayed_weights(case.weight_decay)] if case.weight_decay else []
     local += [optax.sgd(rate, momentum=case.momentum or None)]
     client = fedjax.optimizers.create_optimizer_from_optax(optax.chain(*local))
-    # fedjax does not use them, since `Planned` has the batches
+    # fedjax's algorithms require these hyperparameters of batches. They have no effect, because `Planned` ignores them
+    # and returns the batches of the case.
     order = fedjax.ShuffleRepeatBatchHParams(1, num_epochs=1)
     server = server_optimizer(case)
     if case.method == "fedprox":
@@ -76,7 +77,10 @@ def algorithm(case: Any, rate: float) -> Any:
 
 
 def server_optimizer(case: Any) -> Any:
-    """The server optimizer with which fedjax's federated averaging is the case's method."""
+    """The server optimizer for the case's method.
+
+    With this optimizer, fedjax's algorithm takes the same server steps as the method.
+    """
     given, made = case.options, fedjax.optimizers
     if case.method in ("fedavg", "fl-ntk", "fedprox"):
         return made.sgd(given["server_rate"])

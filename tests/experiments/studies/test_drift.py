@@ -1,7 +1,8 @@
 """Tests of the study of client drift.
 
-One cell (one measurement of the study) is compared with finite differences of the paper's objective. Claims of the
-ratios behind invented cells hold, and claims of other ratios are violated.
+A client's move is compared with finite differences of the paper's objective. A cell is one measurement of the study,
+and is compared with a formula for its limit. On cells that are invented to agree with the study's claims, the claims
+hold. On cells that are invented to contradict a claim, the claim is violated.
 """
 
 import numpy as np

@@ -65,9 +65,10 @@ def test_feddyns_first_round_is_fedprox_on_the_clients():
 @pytest.mark.parametrize("alpha", [0.01, 0.3, 3.0])
 @pytest.mark.method("feddyn")
 def test_feddyns_first_server_model_is_twice_the_mean_difference_away(alpha):
-    """FedDyn's first server model lies twice the mean difference away, whatever alpha is.
+    """In the first round, FedDyn moves the server model by twice the clients' mean displacement, for every alpha.
 
-    So FedDyn does not tend to FedAvg with alpha. h is divided by the number of all clients, even if only some train.
+    So FedDyn does not tend to FedAvg as alpha tends to 0. FedDyn's server state h is divided by the number of all
+    clients, even if only some of them train. So the factor is 1.6 in place of 2 if 60% of the clients train.
     """
     for participation, times in ((1.0, 2.0), (0.6, 1.6)):
         run = on_quadratics("feddyn", options={"alpha": alpha}, participation=participation)
