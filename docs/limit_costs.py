@@ -1,16 +1,16 @@
 """Write the tables of costs and of errors in *All of Fashion-MNIST, infinitely wide*: `python docs/limit_costs.py`.
 
-limit_costs.json has a row for each measurement. The next commands measure the named rows, one after the other and each
-in a process of its own. Each row is kept as soon as it is measured:
+limit_costs.json has a row for each measurement. The next commands measure the rows that they name, one after the other
+and each in a process of its own. Each row is kept as soon as it is measured:
 
     python docs/limit_costs.py --folder TILES --measure "costs tiles 20000" "costs scaffold 20000"
     python docs/limit_costs.py --measure "errors scaffold 10000"
 
 For costs, the first row builds the tiles (blocks of the kernel matrix) in a file of the folder, and the other rows open
-that file. A row has the seconds of processor and of the clock until the first round (for clients' blocks, limits of the
-steps, and error bounds) and those of ten rounds. It also has the process's peak memory, with the pages of the file, and
-the load of the machine at the end. For errors, tiles in float32 and float64 are compared with the whole matrix in
-float64.
+that file. A row has two times: the time until the first round, and the time of ten rounds. Until the first round the
+clients' blocks, limits of the step sizes, and error bounds are computed. Each time is given in processor seconds and in
+wall-clock seconds. A row also has the process's peak memory, with the pages of the file, and the load of the machine at
+the end. For errors, tiles in float32 and float64 are compared with the whole matrix in float64.
 """
 
 import os
@@ -82,7 +82,9 @@ def measured(of: Row, folder: Path | None = None) -> Row:
     """The row at this point.
 
     Raises:
-        ValueError: costs without a folder, or of a method without the file of the tiles; tiles that are there already.
+        ValueError: costs are to be measured, but no folder is given. Or the costs of a method are to be measured, but
+            the file of the tiles does not exist. Or the costs of the tiles are to be measured, but the file of the
+            tiles exists already.
     """
     if of["question"] == "errors":
         return of | compared(problem(of["images"]), of["method"], COMPARED)
@@ -106,7 +108,11 @@ def named(of: Row) -> tuple[str, str, dict[str, Any]]:
 
 
 def timed(own: Problem, of: Row, file: Path) -> Row:
-    """The seconds of processor and of the clock, until the first round and of the rounds."""
+    """Two times, each in processor seconds and wall-clock seconds.
+
+    `before` is the time until the first round, and `rounds` is the time of the rounds. For the tiles, `before` is the
+    time of their computation.
+    """
     marks = [now()]
     if of["method"] == "tiles":
         Tiles.of(gram.infinite, own.x, "float32", file)
@@ -120,7 +126,7 @@ def timed(own: Problem, of: Row, file: Path) -> Row:
 
 
 def now() -> tuple[float, float]:
-    """The seconds of this process's processor, and those of the clock."""
+    """The processor seconds of this process, and the wall clock in seconds."""
     return time.process_time(), time.perf_counter()
 
 

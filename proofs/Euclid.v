@@ -1,8 +1,8 @@
 (* The Euclidean geometry of weight matrices over an ordered field, without square roots: Cauchy-Schwarz, the
-   parallelogram law, and that the squared distance of a convex mean of points from a point is at most the mean of the
-   squared distances of these points.
+   parallelogram law, and a bound for a convex mean of points: its squared distance from a point T is at most the mean,
+   with the same weights, of the squared distances of the points from T.
 
-   No statement of the project is proved here; all files of proofs/ about networks use it. *)
+   No statement of the project is proved in this file. All files of proofs/ about networks use this file. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.

@@ -6,8 +6,8 @@
    the theorem moved_anchor.
 
    The counterexample in the plane is L(x, y) = huber(7/2, y + 3 - huber(20, x)/50), with the model (-20, 0), the anchor
-   (102/5, 0) and the minimiser (20, 1). The loss has a valley that bends up to a straight line, like the counterexample
-   stored in docs/checks, but in rational numbers. *)
+   (102/5, 0) and the minimiser (20, 1). L is 0 on a curve that lies mostly below the new segment and rises to its end,
+   (20, 1). The counterexample stored in docs/checks is similar, but its numbers are not all rational. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid.

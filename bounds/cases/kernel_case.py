@@ -204,9 +204,10 @@ def orthogonal_points(setup: Setup) -> KernelCase:
 
 
 def _kernel_case(base: FederatedFamily, reach: float, user: bool, seed: int) -> KernelCase:
-    """A case with 1 to 4 clients, 1 to 6 local steps, eta_g up to 1, and eta_l q from .01 to `reach`.
+    """A case with 1 to 6 local steps, eta_g up to 1, and eta_l q from .01 to `reach`.
 
-    q is the largest eigenvalue of a client's block. The user's data keep their clients.
+    q is the largest eigenvalue of a client's block. `user` says whether the user has named the data. If so, the
+    partition among clients is that of `base`; if not, there are 1 to 4 clients.
     """
     rng = np.random.default_rng([seed, 3])
     problem = (base if user else replace(base, clients=1 + seed % 4)).problem(seed)
@@ -221,9 +222,10 @@ def _kernel_case(base: FederatedFamily, reach: float, user: bool, seed: int) -> 
 def kernel_families(options: Options, reach: float, most: int | None = None, steps: bool = True) -> tuple[Family, ...]:
     """The default families, or the user's data, at infinite width.
 
-    There are 50 seeds of each, or 10 where ball arithmetic is slow. `reach` is the largest eta_l q. `most` is the
+    Each family has 50 seeds, or 10 where ball arithmetic is slow. `reach` is the largest eta_l q. `most` is the
     largest number of seeds, for statements that take long on each case. `steps` says whether the statement depends on
-    the steps; if it does not, the rows of a user's file are one case for all seeds.
+    the step sizes and the number of steps. If the statement does not depend on them, a user's file is one case for all
+    seeds.
     """
     user, families = options.data is not None, []
     for base in federated_families(options):

@@ -1,6 +1,7 @@
 """Statements on Assumption 3.2, a 1-Lipschitz and smooth loss, and on Eqs (51) and (52).
 
-Eqs (51) and (52) move one end of a segment of low loss.
+Eqs (51) and (52) bound the loss on a segment between two models, after one end of the segment is replaced by another
+model. On the original segment the loss is low.
 """
 
 from dataclasses import dataclass
@@ -282,16 +283,16 @@ def _supremum(case: CurvedValley, end: Point) -> Estimate:
                 here = value(middle)
                 best = best.max(here.lower())
                 pieces += [(low, middle, left, here), (middle, high, here, right)]
-            # for a loss that is 0 everywhere the loop would otherwise not end
+            # without the limit on pieces the loop would not end if the loss is 0 on the whole segment
             if not pieces or len(pieces) > MOST_PIECES:
                 break
         return enclosure(best.union(above))
 
 
 def _valley(seed: int) -> CurvedValley:
-    """A valley of any width. Half of the moved anchors lie on its floor, and half anywhere.
+    """A valley of any width. Half of the moved anchors lie on the floor of the valley, and half anywhere.
 
-    Every third valley is straight; in straight valleys the repaired bound is sharp.
+    Every third valley is straight. In straight valleys the repaired form of F17, `MOVED`, is sharp.
     """
     rng = np.random.default_rng([seed, 17])
     bend = 0.0 if seed % 3 == 0 else 1.0
@@ -356,7 +357,11 @@ MINIMISER = Hypothesis(
 
 
 def planar_counterexample() -> CurvedValley:
-    """A valley that bends up to the straight line between a model and the minimiser nearest to the anchor."""
+    """A valley whose floor is curved, so that it differs from the straight line between a model and a minimiser.
+
+    The minimiser is the one nearest to the anchor. On the floor the loss is 0. The floor contains the model and the
+    minimiser. Between them most of the floor lies far below the straight line, at smaller y.
+    """
     return CurvedValley((4.0, 1.0), 200.0, 6.0, (0.0, 0.0), (200.0, 0.0), (200.0, 1.0))
 
 

@@ -18,10 +18,11 @@ MOST_TURNS = 1000  # largest number of iterations; a few are usual, since b(m) g
 class Requirements:
     """The width, step size and rounds that the proof of theorem B.3 requires, with lambda, mu and kappa of H_inf.
 
-    width: number of neurons, with r_0 at its mean square |y|^2 + n/2 over the networks. width_by_lemma: the same, with
-    the r_0 that Lemma B.8 proves. width_stated: the width as the theorem prints it, with an O-constant of 1.
-    local_time: the largest eta_l K. stable_step: 2/mu; a smaller eta_l is stable for every K and partition. rounds: the
-    number after which |y - y(t)|^2 is `share` of its start, by Eq (7) at that step size and eta_g.
+    r_0 is the norm of the residual before training. width: the number of neurons if r_0^2 is |y|^2 + n/2, which is its
+    mean over the networks. width_by_lemma: the number of neurons if r_0 is the bound that Lemma B.8 proves.
+    width_stated: the width as the theorem prints it, with an O-constant of 1. local_time: the largest eta_l K.
+    stable_step: 2/mu; a smaller eta_l is stable for every K and partition. rounds: the number after which Eq (7) bounds
+    |y - y(t)|^2 by `share` of its start, if eta_l K is `local_time` and eta_g is the given one.
     """
 
     name: str
@@ -67,7 +68,7 @@ def requirements(problem: Problem, server_step: float = 1.0, share: float = 1e-6
     ratio = float(highest.value / lowest.value)
     given = {n: problem.n, lam: lowest, kappa: ratio, delta: failure, N: problem.n_clients, K: 1.0}
     mean = float(np.sqrt((problem.y**2).sum() + problem.n / 2))
-    # for K = 1; the limit is one for eta_l and for eta_g eta_l
+    # the limit for K = 1; neither eta_l nor eta_g eta_l may exceed it
     limit = _value(PAPER_STEP, given) / max(1.0, server_step)
     pace = _value(2 * PACE, given | {eta_local: limit, eta_global: server_step})
     return Requirements(

@@ -58,16 +58,16 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
     At least four different sizes are needed. Several samples of a size enter by their root mean square. `biased` says
     that the leading power is only approached in the limit. If it is false, no next-order term is fitted.
 
-    The half-width of the interval is the sum of two parts. The first part is a change of the slope. It is the change
-    when the two smallest sizes are dropped or, on a biased ladder of six sizes or more, the change when a next-order
-    term size^(-1/2) is fitted too, whichever is larger. The second part is the noise at the 99% level. It comes from
-    the t-interval of the line or from the bootstrap over seeds, whichever is wider. Samples of different sizes are
-    taken to be independent.
+    The half-width of the interval is the sum of two parts. The first part is the change of the slope when the two
+    smallest sizes are dropped. On a biased ladder of six sizes or more a next-order term size^(-1/2) is fitted too. If
+    the slope changes more by this fit, the first part is this larger change. The second part is the noise at the 99%
+    level. It comes from the t-interval of the line or from the bootstrap over seeds, whichever is wider. Samples of
+    different sizes are taken to be independent.
 
-    A power outside this interval is refuted only if no power law with this power and a second term fits at the level
+    A power outside this interval is not refuted if a power law with this power and a second term fits at the level
     `REFUTED`. The second term is of the order size^(-1/4), size^(-1/2) or 1/size relative to the first. At the smallest
-    size it is no larger than the first term, and no larger than half of the first term if their signs are opposite. On
-    six sizes or more, it is refuted only if, in addition, no such law fits the sizes without the two smallest.
+    size the second term is no larger than the first term, and no larger than half of the first term if their signs are
+    opposite. On six sizes or more, a power is not refuted either if such a law fits the sizes without the two smallest.
 
     Raises:
         ValueError: fewer than four sizes. NoSlope: a value that is not positive and finite.

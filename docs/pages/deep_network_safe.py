@@ -7,15 +7,16 @@
 # # Is my deep network's training safe?
 #
 # [For two ReLU layers with a fixed readout](safe_from_here.ipynb) a certificate of a checkpoint can prove that
-# training in *every* further order fits the data. This page has such certificates for networks of any depth **with
-# all layers trained**. The network must be smooth (GELU, tanh, softplus, sigmoid, SiLU, erf or sine), because the
-# proof bounds second derivatives. A network with ReLU is covered if no sample is near a kink (a point where a unit
-# switches on or off). Further training must use every sample about equally often. Convolutions of any stride (odd
-# kernels, padded by half the kernel), a mean over pixels and residual blocks (`ntkfl.training.Residual(...)`), with
-# activations in front or behind, are covered too. Max pooling is not: it has kinks wherever two pixels are equal.
-# torch's `Softplus` becomes linear at its threshold, 20. That is a kink, and no sample may come near it. A JAX
-# function `f(params, x)` that consists of products `x @ W`, biases, these activations and residual sums can be passed
-# as it is, `ntkfl.certify_network(f, params, problem)`. The program finds the layers in it.
+# further training fits the data, in *whatever* order it takes the samples. This page has such certificates for
+# networks of any depth **with all layers trained**. The network must be smooth (GELU, tanh, softplus, sigmoid, SiLU,
+# erf or sine), because the proof bounds second derivatives. A network with ReLU is covered if no sample is near a
+# kink (a point where a unit switches on or off). Further training must use every sample about equally often.
+# Convolutions of any stride (odd kernels, padded by half the kernel), a mean over pixels and residual blocks
+# (`ntkfl.training.Residual(...)`), with activations in front or behind, are covered too. Max pooling is not: it has
+# kinks wherever two pixels are equal. torch's `Softplus` becomes linear at its threshold, 20. That is a kink, and no
+# sample may come near it. A JAX function `f(params, x)` that consists of products `x @ W`, biases, these activations
+# and residual sums can be passed as it is, `ntkfl.certify_network(f, params, problem)`. The program finds the layers
+# in it.
 #
 # ## A checkpoint
 #
@@ -116,38 +117,41 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # ## How far it reaches
 #
 # `ntkfl study run certificate-reach` measures the residual at which a network on digits is first certified.
-# Gauss-Newton steps bring the outputs of the network towards the labels until a checkpoint is certified. Below, a
-# network *certifies* from a residual on if its checkpoint with this residual is the first that is certified. The 56
-# networks of the study took 229 s of one processor.
+# Gauss-Newton steps bring the outputs of the network towards the labels until a checkpoint is certified. The residual
+# of this checkpoint is the network's *first certified residual*. The 56 networks of the study took 229 s of one
+# processor.
 #
 # ![The first certified residual over the width, for seven networks and 50 or 200 samples](../reach.svg)
 #
-# - **Depth**: with 50 samples and 1024 neurons a layer, networks with erf certify from $|y - f|$ = .010 on with two
-#   layers, .0022 with three, .00042 with four. The bounds on second derivatives get looser with every layer.
-# - **Samples**: with 200 samples instead of 50 the residual is 2.8 to 6.5 times smaller, with ReLU up to 11 times.
-# - **Width**: eight times the neurons allow 1.2 to 2.9 times the residual. In theory the first certified residual
-#   grows like $m^{1/2}$ once the kernel's smallest eigenvalue is that of infinite width. Here this eigenvalue still
-#   falls with the width.
-# - **Activation and parametrisation**: residuals are 1.03 to 1.2 times smaller with tanh than with erf, and 1.4 to 3.4
-#   times smaller with GELU. The standard parametrisation certifies at residuals 3 to 5 times larger.
+# - **Depth**: with 50 samples and 1024 neurons a layer, the first certified residual $|y - f|$ of networks with erf
+#   is .010 with two layers, .0022 with three, and .00042 with four. The bounds on second derivatives get looser with
+#   every layer.
+# - **Samples**: with 200 samples instead of 50 the first certified residual is 2.8 to 6.5 times smaller, and with
+#   ReLU up to 11 times smaller.
+# - **Width**: with eight times the neurons the first certified residual is 1.2 to 2.9 times as large. In theory the
+#   first certified residual grows like $m^{1/2}$ once the kernel's smallest eigenvalue is that of infinite width.
+#   Here this eigenvalue still falls with the width.
+# - **Activation and parametrisation**: residuals are 1.03 to 1.2 times smaller with tanh than with erf, and 1.4 to
+#   3.4 times smaller with GELU. With the standard parametrisation they are 3 to 5 times larger.
 # - **ReLU** needs residuals 600 to 17,000 times smaller than erf does. The wider the network, the smaller these
 #   residuals must be, because with more neurons the samples are closer to kinks. Gradient descent, unlike the study's
-#   Gauss-Newton steps, also [gathers neurons at kinks](neurons_at_kinks.ipynb). In other runs, gradient descent trained
-#   both layers of 16 two-layer networks, on 5 to 20 digits. One network certified. The others did not certify at any
-#   residual down to $10^{-10}$. What is still proved about such networks is in {doc}`../proofs/smooth_networks`,
-#   "Neurons at their kinks".
+#   Gauss-Newton steps, also [gathers neurons at kinks](neurons_at_kinks.ipynb). In other runs, gradient descent
+#   trained both layers of 16 two-layer networks, on 5 to 20 digits. One network was certified. The others were not
+#   certified at any residual down to $10^{-10}$. What is still proved about such networks is in
+#   {doc}`../proofs/smooth_networks`, "Neurons at their kinks".
 #
-# Wider networks than these 56 were tried with 50 samples: three layers of 2048 neurons certify from .0029 on (27
-# s of processor, .6 GB), and two layers from .013 on (1 s, .2 GB). The certified distance to a fit was 2.7 to 15
-# times the distance of the fit that Newton steps found.
+# Wider networks than these 56 were tried with 50 samples and 2048 neurons a layer. The first certified residual is
+# .0029 with three layers (27 s of processor, .6 GB) and .013 with two layers (1 s, .2 GB). The certified distance to
+# a fit was 2.7 to 15 times the distance of the fit that Newton steps found.
 #
 # The next table has single networks with 1024 neurons in each layer and up to five layers, on digits and on
 # Fashion-MNIST. A readout that is not trained is called fixed (`:fixed` in the name of a network). Each row is a cell
 # of the study, that is, one of its runs. `python docs/certified_networks.py --measure "digits 500 fc:4:erf:fixed
 # 1024"` measures one row again. Without `--measure` the script writes both tables from the stored rows. The distance,
-# the window factor and the number of test images with a final class (of 500) belong to the first checkpoint that
-# certified. All numbers are rounded in the direction that claims less. The seconds are those of one processor,
-# counted from the draw of the first weights:
+# the window factor and the number of final classes belong to the first checkpoint that is certified. The class of a
+# test image is *final* if the certificate proves that further training does not change it. There are 500 test images.
+# All numbers are rounded in the direction that claims less. The seconds are those of one processor, counted from the
+# draw of the first weights:
 #
 # | images | n | network | readout | first certified residual | distance to a fit | 1 - window factor | final classes | s | GB |
 # |---|---|---|---|---|---|---|---|---|---|
@@ -249,17 +253,18 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # | Fashion-MNIST | 200 | fc:5:relu | fixed | 2e-8 | 3.6e-8 | .0004 | 500 | 8.9 | 0.5 |
 # | Fashion-MNIST | 500 | fc:2:erf | trained | .00074 | .008 | 7e-6 | 496 | 5.4 | 0.3 |
 #
-# *None* means that four attempts did not certify. Each attempt followed Gauss-Newton steps to the residual that the
-# attempt before had estimated to be small enough. This residual is the number *asked for*. *Known to* is the proven
-# rounding bound of $|y - f|$ at that point. If it is above the residual asked for, float64 is too coarse. Of 289
-# networks eleven do not certify, all with ReLU, ten of them with 4096 neurons. With erf and GELU, networks with a
-# fixed readout certify at .5 to .97 times the residual of those with a trained readout; with ReLU, at .02 to 26
-# times. With 4096 neurons a row takes 1 to 15 s with two layers. With three layers it takes 27 to 48 s and 1.5 GB
-# (200 and 500 samples), with four 39 to 91 s and 2.3 GB, and with five 58 to 127 s and 3.0 GB. (In the first table
-# some rows of four and five layers, and of 500 samples, have the times of an earlier, slower version.)
+# *None* means that four attempts gave no certificate. Each attempt followed Gauss-Newton steps to the residual that
+# the attempt before had estimated to be small enough. This residual is the number *asked for*. *Known to* is the
+# proven rounding bound of $|y - f|$ at that point. If it is above the residual asked for, float64 is too coarse. Of
+# 289 networks eleven were not certified, all with ReLU, ten of them with 4096 neurons. With erf and GELU, the first
+# certified residual of a network with a fixed readout is .5 to .97 times that of the network with a trained readout.
+# With ReLU it is .02 to 26 times that of the network with a trained readout. With 4096 neurons a row takes 1 to 15 s
+# with two layers. With three layers it takes 27 to 48 s and 1.5 GB (200 and 500 samples), with four 39 to 91 s and
+# 2.3 GB, and with five 58 to 127 s and 3.0 GB. (In the first table some rows of four and five layers, and of 500
+# samples, have the times of an earlier, slower version.)
 #
 # The next table has the first certified residuals for three widths. For digits, with erf and GELU, sixteen times the
-# neurons allow residuals 1.2 to 4.5 times as large:
+# neurons give first certified residuals that are 1.2 to 4.5 times as large:
 #
 # | images | n | network | readout | 256 neurons | 1024 | 4096 |
 # |---|---|---|---|---|---|---|---|
@@ -360,8 +365,8 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # | Fashion-MNIST | 200 | fc:5:relu | trained | 2.3e-8 | 5.3e-8 | none (asked: 1.8e-8) |
 # | Fashion-MNIST | 200 | fc:5:relu | fixed | 2.2e-8 | 2e-8 | none (asked: 1.5e-8) |
 #
-# With 200 samples and erf, Fashion-MNIST certifies at residuals 1.2 to 2.1 times smaller than digits; with 500 samples,
-# at residuals 1.2 times larger.
+# With 200 samples and erf, the first certified residuals are 1.2 to 2.1 times smaller on Fashion-MNIST than on
+# digits. With 500 samples they are 1.2 times larger.
 #
 # ## How sharp it is
 #
@@ -421,18 +426,20 @@ except ValueError as error:
 #
 # Momentum and control variates after the checkpoint are covered in full rounds: for a network of any depth by the
 # last line of the table, and for two layers with ReLU by `ntkfl certify --method`. The two certificates for any order
-# also cover other losses (`--loss hinge`, `huber:DELTA`, `band:WIDTH`). The certificates of rounds with their rate do
-# not, since their proofs use that steps are linear in the outputs. The certificates for any order cover server steps
-# up to 1. Algorithm 1 and full rounds may have longer server steps if they are stable.
+# also cover other losses (`--loss hinge`, `huber:DELTA`, `band:WIDTH`). The certificates of full rounds with a rate
+# do not cover other losses, because they are proved only for steps that are linear in the outputs. The certificates
+# for any order cover server steps up to 1. Algorithm 1 and full rounds may have longer server steps if they are
+# stable.
 #
 # The proofs are about real arithmetic, and do not cover rounding in later training. `ntkfl verify deep/any-order`
 # checks the theorem behind `certify_network` on small networks, and shows that each of its hypotheses is needed.
 #
 # `ntkfl certify --network fc:3:gelu --width 256 --data digits --n 20 --eta-local 0.1 --watch` trains a network by
-# Algorithm 1 until it certifies, at round 650. With `--loss hinge` the command trains on the squared hinge, and the
-# network certifies at round 350, since samples beyond their margins need no change. With `--test`, which draws twenty
-# other images, the network trained on squares certifies on digits at round 650, with $|y - f|$ = .0034. The network
-# trained on the squared hinge certifies at round 300, where the outputs are .0055 from satisfying all margins, and
-# the proof has conditions on 13 samples only. On Fashion-MNIST squares certify at round 1000, with .0020, and the
-# squared hinge at round 350, with .0068 and conditions on five samples. `--export` writes certificates for all of
-# these losses.
+# Algorithm 1 until it is certified, at round 650. With `--loss hinge` the command trains on the squared hinge, and
+# the network is certified at round 350, since samples beyond their margins need no change. With `--test`, which draws
+# twenty other images, the network trained on the squared loss is certified on digits at round 650, with $|y - f|$ =
+# .0034. The network trained on the squared hinge is certified at round 300, where the outputs are .0055 from
+# satisfying all margins, and the proof has conditions on 13 samples only. On Fashion-MNIST the network trained on the
+# squared loss is certified at round 1000, with $|y - f|$ = .0020. The network trained on the squared hinge is
+# certified at round 350, where the outputs are .0068 from satisfying all margins, and the proof has conditions on
+# five samples. `--export` writes certificates for all of these losses.

@@ -162,10 +162,11 @@ plt.show()
 # million times its error, because roundings of single entries cancel in a sum over all entries.
 #
 # Another run of FedAvg with float32 tiles had 5000 images and 2500 classes, which were drawn at random, with two
-# images each. For rounds 1, 2 and 3 the values of `left_estimate` differ from those of the whole matrix by at most
-# 1.0e-9; the stated bound is 4.9e-5. `left_estimate` took 36 s of processor, with all eigenvectors of a round.
-# `rounds_to` took 9.5 s, and gave the right number of rounds (3). The memory was 1.9 GB in all, with the whole matrix
-# for comparison.
+# images each. `left_estimate` computes what is left of the residual after a round, in a weighted norm, without
+# running the rounds. For rounds 1, 2 and 3 its values with tiles differ from the values that the whole matrix gives
+# by at most 1.0e-9; the stated bound is 4.9e-5. `left_estimate` took 36 s of processor, with all eigenvectors of a
+# round. `rounds_to` took 9.5 s, and gave the right number of rounds (3). The memory was 1.9 GB in all, with the whole
+# matrix for comparison.
 #
 # ## Sixty thousand images
 #
@@ -221,14 +222,14 @@ plt.show()
 # | FedAvg | server rate 3.17 | .494 | .4942 | 4e-4 | .857 | .0063 |
 # | momentum | momentum .956, server rate 5.98 | .324 | .3239 | .15 | .902 | .31 |
 #
-# At these server rates the simple bound of the largest eigenvalue, the sum of the clients' largest eigenvalues, is
-# above 2, and therefore proves no error bound. The error bounds come from a second run, with a sharper bound of the
-# largest eigenvalue ({doc}`../proofs/linear_methods`, *Rounds without a matrix*). Its values are those of the first
-# run in the digits that were kept. The second run took 17 minutes of wall-clock time beside some fifteen other
-# programs, 1300 s of processor and 10.0 GB, with the tiles from a file. More than half of this time was spent before
-# the first round, on the step limits and the bound of the largest eigenvalue. For momentum the bound of the
-# residual's error proves little after 100 rounds. After 10 rounds this bound is .0013, and the test accuracy is
-# proved to .0023.
+# The simple bound of the largest eigenvalue of a round's matrix is a sum: the largest eigenvalue of each client's
+# block of this matrix, added over all clients. At these server rates the sum is above 2, and therefore no error bound
+# follows from it. The error bounds come from a second run, with a sharper bound of the largest eigenvalue
+# ({doc}`../proofs/linear_methods`, *Rounds without a matrix*). Its values are those of the first run in the digits
+# that were kept. The second run took 17 minutes of wall-clock time beside some fifteen other programs, 1300 s of
+# processor and 10.0 GB, with the tiles from a file. More than half of this time was spent before the first round, on
+# the step limits and the bound of the largest eigenvalue. For momentum the bound of the residual's error proves
+# little after 100 rounds. After 10 rounds this bound is .0013, and the test accuracy is proved to .0023.
 #
 # The next table is for 4000 images on 100 clients, again with server rates at which the sum of the clients' largest
 # eigenvalues proves nothing. One run of 100 rounds has three methods, 10,000 other images to test on, and float32
@@ -359,10 +360,10 @@ plt.show()
 # the time until the first round (clients' blocks, limits of the steps, error bounds), and the time of ten rounds with
 # their error bounds. The first row of each size is the computation of the tiles. The memory is the peak of the
 # process, including the pages of the file. The load is the load average of the machine at the end. No other large
-# program ran on the two cores. FedAvg with a tuned server rate needs a search for its step limit: 61 products at
-# 20,000 images. The tuned rate is the one that leaves least after 100 rounds, by a computation in the Krylov space of
-# 40 products, with rates in steps of .05. At 20,000 images it leaves .472 of the labels, against .516 at rate 1. The
-# largest stable rate is 2.642. `docs/limit_costs.py` measures rows again:
+# program ran on the two cores. FedAvg with a tuned server rate needs a search for its step limit, which takes 61
+# products at 20,000 images. The tuned rate is the rate with the smallest residual after 100 rounds. It is found by a
+# computation in the Krylov space of 40 products, among rates in steps of .05. At 20,000 images it leaves .472 of the
+# labels, against .516 at rate 1. The largest stable rate is 2.642. `docs/limit_costs.py` measures rows again:
 #
 # | images | | processor: until the first round | ten rounds | clock: until the first round | ten rounds | memory | load |
 # |---|---|---|---|---|---|---|---|
@@ -426,8 +427,9 @@ plt.show()
 #
 # ## A million images
 #
-# Tiles and products grow with $n^2$, and the amount of data that is sent grows with $n$. With 50 workers and ten
-# columns:
+# Tiles and products grow with $n^2$, and the amount of data that is sent grows with $n$. The next cell counts 4 bytes
+# for each entry of the lower triangle (`whole`), and 12 bytes for each entry of the 2048 rows that are computed at a
+# time (`slab`). With 50 workers and ten columns:
 
 # %%
 n, d, columns, workers, products = 10**6, 784, 10, 50, 464
@@ -456,8 +458,9 @@ print(f"{8 * columns * (n * workers + ends) * products / 1e12:.1f} TB sent")
 #
 # `kernel_regime` takes a kernel of low rank as it takes any kernel, and the rounds with such a kernel can be compared
 # with the exact limit. *Nystrom* replaces $k(x, z)$ by $k(x, L) k(L, L)^{-1} k(L, z)$ with some of the samples as
-# landmarks $L$ (here scikit-learn's). *Random features* are the kernel of a network with few neurons at its start,
-# with $d$ features for each neuron. Here are both approximations with 600 images:
+# landmarks $L$. Here scikit-learn computes this kernel. *Random features* are the kernel of a network with few
+# neurons at its start, with $d$ features for each neuron. This kernel of two inputs is their inner product times the
+# share of neurons that are active on both inputs. Here are both approximations with 600 images:
 
 # %% tags=["noise:0.5"]
 import numpy as np
@@ -586,13 +589,14 @@ against_the_limit(
 # ## Networks of finite width
 #
 # The study `image-limits` trains networks with ten readouts, and compares every round with the limit of the same
-# method. `dirichlet:0.3` splits the images among clients: one client for every hundred images, and at most 100 clients.
-# Clients take 5 local steps. As above, `eta_local` is half of the step at which a client alone diverges. A network is
-# off its limit for two reasons: its kernel at the start is not that of infinite width, and its kernel moves during
-# training. To tell the two reasons apart, the study also trains the linearisation of each network around its first
-# weights, by the same steps. The kernel of a linearisation does not move. So the distance of the linearisation from the
-# limit is the part of the first kernel, and the distance of the network from its linearisation is the part of the
-# moving kernel. All distances are those of the outputs on all training images, over $|y|$:
+# method. `dirichlet:0.3` splits the images among clients: one client for every hundred images, and at most 100
+# clients. Clients take 5 local steps. As above, `eta_local` is half of the step at which a client alone diverges. A
+# network is off its limit for two reasons: its kernel at the start is not that of infinite width, and its kernel
+# moves during training. To tell the two reasons apart, the study also trains the linearisation of each network around
+# its first weights, by the same steps. The kernel of a linearisation does not move. So the distance of the
+# linearisation from the limit is due to the first kernel alone. It is called *the first kernel's part* below. The
+# distance of the network from its linearisation is due to the movement of the kernel, and is called *the moving
+# kernel's part*. All distances are those of the outputs on all training images, over $|y|$:
 #
 # ![Distances from the limit and from the linearisation, and test accuracy, over the rounds](../image_limits.svg)
 #
@@ -701,9 +705,10 @@ against_the_limit(
 # time for the tiles. With 4096 neurons they are 300 s for FedAvg's second network, 436 s under momentum, with the
 # tiles, and 457 s under SCAFFOLD. The memory was 9.6 to 10.0 GB with the pages of the tiles' file.
 #
-# There are two controls. The first compares two networks of the same width with different first weights. It measures
-# the share of their squared distance from the limit that both have in common: $(y_a - y_\infty)'(y_b - y_\infty)$ over
-# the mean of $|y_m - y_\infty|^2$. This share is 0 on average if distances are pure chance:
+# There are two controls. The first compares two networks of the same width with different first weights. Their
+# outputs $y_a$ and $y_b$ differ from the limit $y_\infty$ by $y_a - y_\infty$ and $y_b - y_\infty$. The inner product
+# of these two differences, divided by the mean of $|y_m - y_\infty|^2$, is called the share of the squared distance
+# that both networks have. This share is 0 on average if the differences are pure chance:
 #
 # | images | method | width | two networks apart | share of the squared distance that both have |
 # |---|---|---|---|---|

@@ -132,10 +132,11 @@ plt.show()
 # - **movement needed** and **radius R**: the proof works as long as every neuron moves by at most R. It shows that
 #   neurons move by at most the *movement needed*, which must therefore be at most R. The margins in the lines below
 #   are rigorous.
-# - **factor of the frozen kernel**: how much a round shrinks the residual if no neuron moves, in the norm $|S^{-1}
-#   r|$ with $S = H^{p/2}$. **Perturbation E** bounds the change of the kernel $H$ while neurons move by at most R,
-#   and $E_c$ bounds the change of the clients' blocks. The factor of the frozen kernel and these bounds together give
-#   the **factor q** of the real network.
+# - **factor of the frozen kernel**: the factor by which a round shrinks the norm of the residual if no neuron moves.
+#   The norm is $|S^{-1} r|$ with $S = H^{p/2}$. The exponent $p$ is between 0 and 1, and the program takes the best
+#   of several values. **Perturbation E** bounds the change of the kernel $H$ while neurons move by at most R, and
+#   $E_c$ bounds the change of the clients' blocks. The factor of the frozen kernel and these bounds together give the
+#   **factor q** of the real network.
 # - **patterns in doubt**: the number of pairs of a neuron and a sample in which the neuron is so close to its kink
 #   (where it switches on or off) that rounding hides on which side it is. For these pairs the worse case is assumed.
 #

@@ -21,7 +21,11 @@ FEDERATIONS: dict[str, tuple[Keys, Sign | None]] = {
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float]:
-    """Two gains of IMA in the accuracy of the last rounds: over the method without IMA, and over IMA's rates alone."""
+    """Two gains of IMA in the accuracy of the last rounds, and the accuracy of the method without IMA.
+
+    The first gain is over the method without IMA. The second gain is over the method with IMA's faster decay of the
+    learning rate but without IMA's mean of models.
+    """
 
     def accuracy(more: Keys) -> float:
         return fmean(accuracies(trained(more, seed))[-LAST:])

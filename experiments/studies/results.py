@@ -92,7 +92,7 @@ def grid_of(results: xarray.Dataset) -> Grid:
         results: results of a study, from `gathered`.
 
     Raises:
-        ValueError: the results are not those of a study, or the study has other axes now.
+        ValueError: the results are not those of a study, they are not complete, or the study has other axes now.
     """
     if not isinstance(results.attrs.get("spec"), str):
         raise ValueError("these are no study's results, or of an earlier version: run it again")
@@ -109,7 +109,11 @@ def grid_of(results: xarray.Dataset) -> Grid:
 
 
 def _require_whole(results: xarray.Dataset, study: Study) -> None:
-    """Raise an error if results lack some of their cells, or something else that `gathered` writes."""
+    """Raise an error if the results are not complete, as `gathered` writes them.
+
+    They must have every quantity of the study, and the version of the code, the numbers of cells and of missing cells,
+    and the provenance. The numbers of cells must fit the axes.
+    """
     lost = [quantity.name for quantity in study.quantities if quantity.name not in results]
     lost += [name for name in ("version", "cells", "missing", "provenance") if name not in results.attrs]
     if lost:

@@ -25,7 +25,7 @@ SEED = "seed"
 
 @dataclass(frozen=True)
 class Axis:
-    """One direction of a grid, or of the measurement of a cell.
+    """One axis of a grid, or an inner axis: an axis of an array that is measured in one cell.
 
     Args:
         name: name of the dimension in the results.
@@ -37,7 +37,8 @@ class Axis:
         least: the smallest number that is allowed; None: no limit.
         above: a limit that numbers must exceed; None: no limit.
         below: a limit that numbers must stay below; None: no limit.
-        read: from a word that is not among the values, a value, or a ValueError; None: only the values are allowed.
+        read: a function that takes a word that is not among the values. The function returns a value, or raises
+            ValueError. None: only the values are allowed.
 
     Raises:
         ValueError: there are no values, a value occurs twice or is not allowed, or values are not all int, all float or
@@ -84,7 +85,7 @@ def seeds(count: int, says: str = "of what is drawn") -> Axis:
 
     Args:
         count: number of seeds, at least 1.
-        says: what the seeds are of, in words; default "of what is drawn".
+        says: words that say what is drawn with the seeds, such as "of the initial network"; default "of what is drawn".
     """
     return Axis(SEED, tuple(range(count)), says)
 
@@ -110,12 +111,12 @@ class Answer:
         claim: the claim of theory, in one line.
         source: paper and label of the claim.
         theory: the number by theory; None: the claim is an inequality or about an order.
-        measured: the number in the runs; its error is the half-width of the interval that decides.
+        measured: the number in the runs. Its error is the half-width of the interval from which the outcome is decided.
         outcome: holds, violated, unresolved or untested.
         note: a remark for the reader.
-        recorded: the outcome that is known, which is violated for a claim that is wrong as printed.
-        settled_by: names of the axes whose further values may settle an answer that is unresolved or untested; default
-            the axis of the seeds.
+        recorded: the outcome that is known. It is "violated" for a claim that is wrong as printed.
+        settled_by: names of axes. More values of these axes may settle an answer that is unresolved or untested. The
+            default is the axis of the seeds.
     """
 
     claim: str
@@ -157,16 +158,16 @@ class Study:
         source: the paper and the label from which the question comes.
         axes: axes of the grid, which are the dimensions of the results in this order. An axis of seeds has the name
             SEED and is the last.
-        inner: axes of quantities that are arrays within a cell.
+        inner: axes of quantities that are arrays in each cell.
         quantities: the measured quantities, by name.
-        measure: from a point, the quantities of the cell there, which must depend on the point alone. An `Estimate` is
-            stored as NAME and NAME_error.
-        summarise: from all cells, with NaN for missing ones, the answers, returned or yielded.
-        charts: from all cells, the study's figures; None: the figures of `default_charts`.
-        seconds: from a point, roughly the processor time of the cell there; `--dry-run` adds these times up; default
-            one second.
-        megabytes: from a point, roughly the memory of the cell there; default: what a process has loaded before its
-            first measurement.
+        measure: a function that takes a point and returns the quantities of the cell at this point. They must depend on
+            the point alone. An `Estimate` is stored as NAME and NAME_error.
+        summarise: a function that takes all cells and returns or yields the answers. A missing cell has NaN.
+        charts: a function that takes all cells and returns the study's figures; None: the figures of `default_charts`.
+        seconds: a function that takes a point and returns roughly the processor time of the cell at this point, in
+            seconds. `--dry-run` adds these times up. By default each cell takes one second.
+        megabytes: a function that takes a point and returns roughly the memory of the cell at this point. The default
+            is the memory that a process takes before its first measurement.
 
     Raises:
         ValueError: a name cannot be that of an option or a file, a name is used twice, the axis of seeds is not the

@@ -1,4 +1,9 @@
-"""The case of a method with memory from a checkpoint, run on the network's weights in long precision."""
+"""Cases of a federated method that trains a network from a checkpoint on, in long precision.
+
+Some of these methods have a memory: vectors that the server or the clients keep from round to round. W* are weights
+near those of the checkpoint, at which the network fits all labels. The certificate of the method bounds the distance of
+later models from W*.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -84,7 +89,7 @@ class MethodTraining(Case):
     setup: Setup
     kind: str
     seed: int
-    longer: float = 1.0  # factor by which the run's step size exceeds that of the certificate
+    longer: float = 1.0  # the run's step size divided by the step size in the certificate
     remembered: float = 0.0  # standard deviation of the coefficients of the memory at the start
 
     @cached_property
@@ -95,9 +100,10 @@ class MethodTraining(Case):
 
     @cached_property
     def far(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """For each round the largest distance of a model from W*, and |f(x) - f_W*(x)| at unit inputs x.
+        """Two arrays with one entry or row for each round, and a bound of the rounding error of both arrays.
 
-        The third value bounds the rounding error of both.
+        The first array has the largest distance of a model from W*. The second array has |f(x) - f_W*(x)| at unit
+        inputs x, where f is the network at the start of the round.
 
         Raises:
             ArithmeticError: there is no W*.

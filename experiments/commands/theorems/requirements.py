@@ -23,9 +23,10 @@ def requirements(
 ) -> None:
     """Print the width and the local step that Theorem B.3 of FL-NTK requires, and the number of rounds at its rate.
 
-    Default: data on the sphere of six sizes, 2 clients, eta_global 1. With --data or --n only those data are taken.
-    lambda and kappa are the smallest eigenvalue and the condition number of H_inf. The standard deviation sigma of the
-    initial weights is 1, and the failure probability delta is .1.
+    By default there are six data sets on the sphere, of different n and d, with 2 clients, and eta_global is 1. With
+    --data or --n one data set is taken, the one that these options name. lambda and kappa are the smallest eigenvalue
+    and the condition number of H_inf. The standard deviation sigma of the initial weights is 1, and the failure
+    probability delta is .1.
     """
     from bounds.fl_ntk.theorem_requirements import requirements as asked
     from ntkfl import data
