@@ -199,13 +199,14 @@ def dot_product(a: np.ndarray, b: np.ndarray) -> float:
     """
     if not (a.any() and b.any()):
         return 0.0
-    a, b = scaled_rows(a), scaled_rows(b)
-    product = a * b
+    left, right = scaled_rows(a), scaled_rows(b)
+    product = left * right
+    # An entry that the scaling rounds has a product below this number, so the sum is then taken over the given entries.
     if (np.abs(product[(a != 0) & (b != 0)]) < UNDERFLOWS).any():
         terms = zip(map(Fraction, a.tolist()), map(Fraction, b.tolist()), strict=True)
         total = sum((x * y for x, y in terms), Fraction())
         return float(total * Fraction(2) ** (total.denominator.bit_length() - total.numerator.bit_length()))
-    return math.fsum([*product.tolist(), *product_error(product, halves(a), halves(b)).tolist()])
+    return math.fsum([*product.tolist(), *product_error(product, halves(left), halves(right)).tolist()])
 
 
 # a type with 64 bits of mantissa on machines that have it; every bound reads its precision from the type

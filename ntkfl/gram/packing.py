@@ -28,8 +28,7 @@ def active_words(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> UI
     """`words(activations(x, u))` of checked x and u, computed in one pass over float32 products that stay in cache."""
     if x.shape[1] > SINGLE:
         return words(activations(x, u))
-    x = scaled_rows(x)
-    single, other = unit_rows(x), np.pad(unit_rows(u), ((0, -len(u) % BITS), (0, 0)))
+    single, other = unit_rows(scaled_rows(x)), np.pad(unit_rows(u), ((0, -len(u) % BITS), (0, 0)))
     out = np.empty((len(x), len(other) // BITS), np.uint64)
     step = max(1, CACHED // len(x) // BITS) * BITS
     room, undecided = np.empty(len(x) * step, np.float32), np.empty((max(1, int(FEW * step * len(x))), 2), np.int64)
@@ -45,7 +44,7 @@ def active_words(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> UI
         else:
             left.append(undecided[:count] + np.array([0, start]))
     i, r = np.concatenate(left).T
-    for row, neuron, active in zip(i, r, decided(x[i], scaled_rows(u[r])), strict=True):
+    for row, neuron, active in zip(i, r, decided(x[i], u[r]), strict=True):
         bit = np.uint64(1) << np.uint64(neuron % BITS)
         word = out[row, neuron // BITS]
         out[row, neuron // BITS] = word | bit if active else word & ~bit

@@ -32,15 +32,15 @@ def activations(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> Boo
     """
     x, u = checked_network(x, u)
     out = np.empty((len(x), len(u)), bool)
-    x = scaled_rows(x)  # a positive scale changes no sign, and nothing can overflow or vanish
-    single, step = unit_rows(x), max(64, CACHED // len(x))
+    scaled, step = scaled_rows(x), max(64, CACHED // len(x))
+    single = unit_rows(scaled)
     for block in (slice(start, start + step) for start in range(0, len(u), step)):
-        out[:, block] = _signs(x, u[block], single)
+        out[:, block] = _signs(x, u[block], scaled, single)
     return out
 
 
-def _signs(x: np.ndarray, u: np.ndarray, single: np.ndarray) -> np.ndarray:
-    """1{x_i . u_r >= 0} for scaled rows x; `single` has the rows of x, divided by their norms, in float32."""
+def _signs(x: np.ndarray, u: np.ndarray, scaled: np.ndarray, single: np.ndarray) -> np.ndarray:
+    """1{x_i . u_r >= 0}; `scaled` has the scaled rows of x, and `single` has the `unit_rows` of these, in float32."""
     d = x.shape[1]
     if d <= SINGLE:
         dot = single @ unit_rows(u).T
@@ -49,10 +49,9 @@ def _signs(x: np.ndarray, u: np.ndarray, single: np.ndarray) -> np.ndarray:
         i, r = np.nonzero(undecided[hit])
         if len(i) <= FEW * dot.size:
             active, i = dot >= 0, hit[i]
-            active[i, r] = decided(x[i], scaled_rows(u[r]))
+            active[i, r] = decided(x[i], u[r])
             return active
-    u = scaled_rows(u)
-    dot, bound = _dots(x, u)
+    dot, bound = _dots(scaled, scaled_rows(u))
     active, (i, r) = dot >= 0, np.nonzero(np.abs(dot) <= bound)
     active[i, r] = decided(x[i], u[r])
     return active
@@ -67,9 +66,15 @@ def product_error(d: int, dtype: type[np.floating] = np.float32) -> np.floating:
 
 
 def decided(x: Float[np.ndarray, "k d"], u: Float[np.ndarray, "k d"]) -> Bool[np.ndarray, " k"]:
-    """1{x_k . u_k >= 0} for each k, decided exactly; x_k and u_k are scaled rows."""
-    dot = np.einsum("ij,ij->i", x, u)
-    active, bound = dot >= 0, (x.shape[1] + 2) * EPSILON * np.linalg.norm(x, axis=1) * np.linalg.norm(u, axis=1)
+    """1{x_k . u_k >= 0} for each k, decided exactly.
+
+    A positive scale changes no sign, and no product of scaled rows overflows. But scaling may round entries that are
+    tiny beside the largest one of their row, so an exact sum has the given rows.
+    """
+    left, right = scaled_rows(x), scaled_rows(u)
+    dot = np.einsum("ij,ij->i", left, right)
+    bound = (x.shape[1] + 2) * EPSILON * np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    active = dot >= 0
     for k in np.flatnonzero(np.abs(dot) <= bound):
         active[k] = dot_product(x[k], u[k]) >= 0
     return active

@@ -21,6 +21,7 @@ from ntkfl.gram import (
     initial,
     jacobian_gram,
     local_gram,
+    packing,
     patterns,
     safe_neurons,
     smallest_eigenvalue,
@@ -80,6 +81,17 @@ def test_a_sign_is_right_where_the_product_that_decides_it_underflows(exponent):
     small = 2.0**exponent
     x, u = np.array([[1.0, 1.0, small]]), np.array([[1.0, -1.0, small], [1.0, -1.0, -small], [1.0, -1.0, 0.0]])
     assert activations(x, u).tolist() == [[True, False, True]]
+
+
+@pytest.mark.parametrize("exponent", [-74, -75, -100, -1000])
+def test_a_sign_is_right_where_scaling_would_round_the_entry_that_decides_it(exponent):
+    """The products of the large entries cancel, and the small entry is at least 2^1072 times smaller than they are."""
+    small, large = 3 * 2.0**exponent, 2.0**1000
+    x, u = np.array([[large, large, small]]), np.array([[1.0, -1.0, -1.0], [1.0, -1.0, 1.0], [1.0, -1.0, 0.0]])
+    assert activations(x, u).tolist() == activations(u, x).T.tolist() == [[False, True, True]]
+    assert packing.active_words(x, u).tolist() == [[6]]
+    x, u = np.tile(x, 600), np.tile(u, 600)  # With so many features all products are computed in float64.
+    assert activations(x, u).tolist() == [[False, True, True]]
 
 
 @pytest.mark.parametrize("exponent", [-1060, -600, -350, 0, 350, 600, 1000])
