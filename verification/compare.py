@@ -184,18 +184,21 @@ def judge(
 
 def _worst(parts: list[Comparison]) -> Comparison:
     """The comparison of the part that decides, with the smallest margin of all parts."""
-    worst = max(parts, key=_rank)
+    worst = max(parts, key=rank)
     nearest = min(part.margin_in_errors for part in parts)
     return worst if worst.margin_in_errors == nearest else replace(worst, margin_in_errors=nearest)
 
 
-def _rank(part: Comparison) -> tuple[int, bool, float]:
-    """How bad the comparison of one part is, as a key for sorting.
+def rank(comparison: Comparison) -> tuple[int, bool, float]:
+    """How bad a comparison is, as a key for sorting.
 
-    Of two violated parts, a refuted one is worse than one that a second term could explain.
+    Of two violations, a refuted one is worse than one that a second term could explain.
+
+    Args:
+        comparison: the comparison of a case, or of one part of a claim.
     """
-    violated = part.outcome is Outcome.VIOLATED
-    return SEVERITY.index(part.outcome), violated and part.refuted, part.tightness
+    violated = comparison.outcome is Outcome.VIOLATED
+    return SEVERITY.index(comparison.outcome), violated and comparison.refuted, comparison.tightness
 
 
 def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:

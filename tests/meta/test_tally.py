@@ -154,6 +154,14 @@ def test_the_worst_case_is_the_most_severe_then_the_tightest():
     assert counted.tightness == [tightness for _, tightness, _ in seen]
 
 
+def test_a_violation_that_a_second_term_explains_does_not_hide_a_refuted_one():
+    counted, side = Tally(), Estimate.exact(1.0)
+    seen = [(1.1, False, True), (1.2, True, True), (7.0, False, False), (1.3, True, True)]
+    for i, (tightness, refuted, worse) in enumerate(seen):
+        assert counted.add(Comparison(V, side, side, tightness, 1.0, refuted), {"i": i}, 1, None) is worse
+    assert counted.worst_case == {"i": 3}
+
+
 def binomial_tail(failures, trials, p, upper):
     """Returns Pr[X >= failures] (upper) or Pr[X <= failures] for X ~ Bin(trials, p), as a fraction."""
     p = Fraction(p)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bounds import Kind, Outcome
-from verification.compare import SEVERITY, Comparison
+from verification.compare import Comparison, rank
 from verification.facts import Counts, Fact
 from verification.intervals import LOWER, UPPER, lower_limit, upper_limit
 from verification.sentences import What
@@ -40,8 +40,7 @@ class Tally:
         self.tightness.append(comparison.tightness)
         if failure is not None:
             self.failures_allowed.append(failure)
-        rank = (SEVERITY.index(comparison.outcome), comparison.tightness)
-        worse = self.worst is None or rank > (SEVERITY.index(self.worst.outcome), self.worst.tightness)
+        worse = self.worst is None or rank(comparison) > rank(self.worst)
         if worse:
             self.worst, self.worst_case = comparison, case
         return worse
