@@ -980,7 +980,8 @@ def _best(
 ) -> tuple[Choice | None, float]:
     """The best of these trainings, and a lower bound of their mean squares.
 
-    In place of the best training it returns None if the mean squares of all trainings are at or above `below`.
+    In place of the best training it returns None if no training is left: the lower bound of its mean square is at or
+    above `below`, or the norm `clip` may clip anything.
     """
     best, least = None, float("inf")
     for setting in sorted(settings, key=lambda setting: -setting.cohort):  # settings that need simulated runs come last

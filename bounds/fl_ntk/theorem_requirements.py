@@ -68,7 +68,7 @@ def requirements(problem: Problem, server_step: float = 1.0, share: float = 1e-6
     ratio = float(highest.value / lowest.value)
     given = {n: problem.n, lam: lowest, kappa: ratio, delta: failure, N: problem.n_clients, K: 1.0}
     mean = float(np.sqrt((problem.y**2).sum() + problem.n / 2))
-    # the limit for K = 1; neither eta_l nor eta_g eta_l may exceed it
+    # eta_l for K = 1, where neither eta_l nor eta_g eta_l may exceed the theorem's step
     limit = _value(PAPER_STEP, given) / max(1.0, server_step)
     pace = _value(2 * PACE, given | {eta_local: limit, eta_global: server_step})
     return Requirements(

@@ -34,9 +34,9 @@ class Axis:
         unit: "1" for pure numbers.
         option: the name of the axis on the command line, such as `widths` for `--widths 64,128`; by default the name of
             the axis. The option for seeds takes their number.
-        least: the smallest number that is allowed; None: no limit.
-        above: a limit that numbers must exceed; None: no limit.
-        below: a limit that numbers must stay below; None: no limit.
+        least: the smallest number that is allowed; by default there is no limit.
+        above: a limit that numbers must exceed; by default there is none.
+        below: a limit that numbers must stay below; by default there is none.
         read: a function that takes a word that is not among the values. The function returns a value, or raises
             ValueError. None: only the values are allowed.
 
