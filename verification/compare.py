@@ -196,6 +196,8 @@ def rank(comparison: Comparison) -> tuple[int, bool, float]:
 
     Args:
         comparison: the comparison of a case, or of one part of a claim.
+
+    Returns: the severity of the outcome, whether it is a refuted violation, and the tightness.
     """
     violated = comparison.outcome is Outcome.VIOLATED
     return SEVERITY.index(comparison.outcome), violated and comparison.refuted, comparison.tightness
