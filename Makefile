@@ -20,7 +20,8 @@ verify verify-thorough test test-slow test-all: export NUMBA_CACHE_DIR := $(CURD
 # What XLA compiles is kept too, for a second run of make test; .ci/run runs the tests only once.
 test: export JAX_COMPILATION_CACHE_DIR := $(CURDIR)/.venv/compiled
 test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
-PYTEST := .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# On two cores a third worker computes while others wait for the processes that tests start and stop.
+PYTEST := .venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 test: $(STAMP)
 	$(PYTEST) -m "not slow"
 
@@ -28,9 +29,8 @@ test-slow: $(STAMP)
 	$(PYTEST) -m slow
 
 # Quick and slow tests at once, as in .ci/run: tests are collected once, and quick files at the end let no worker wait.
-# On two cores a third worker computes while others wait for the processes that slow tests start and stop.
 test-all: $(STAMP)
-	$(PYTEST) -n 3
+	$(PYTEST)
 
 # The pages, read at docs/_build/html/index.html; docs-execute runs the code on them again (PAGES=name for some).
 docs: $(STAMP)
