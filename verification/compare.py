@@ -231,5 +231,5 @@ def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
         Estimate.exact(0.0),
         float((left.value / right.value).max()),
         np.inf,
-        bool(exponent.value > exponent.doubt),
+        exponent.refutes(0.0),
     )
