@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from ntkfl.double_precision import in_float64
 from ntkfl.gram.pair_counts import summed
-from ntkfl.gram.patterns import activations, product_error, unit_rows
+from ntkfl.gram.patterns import activations, unit_product_error, unit_rows
 from ntkfl.rounding import scaled_rows
 
 
@@ -40,7 +40,7 @@ def summed_on_devices(
             raise ValueError(
                 f"{device} is a TPU, whose float64 has no known error bound; exact counts need CPUs or GPUs"
             )
-    unit, bound = unit_rows(scaled_rows(x), np.float64), product_error(x.shape[1], np.float64)
+    unit, bound = unit_rows(scaled_rows(x), np.float64), unit_product_error(x.shape[1], np.float64)
     rows = [jax.device_put(unit, device) for device in devices]
     totals = [jax.device_put(np.zeros((len(x), len(x)), np.int64), device) for device in devices]
     on_host = np.zeros((len(x), len(x)), np.int64)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, UInt64
 
-from ntkfl.gram.patterns import CACHED, FEW, SINGLE, activations, decided, product_error, unit_rows
+from ntkfl.gram.patterns import CACHED, FEW, SINGLE, activations, decided, unit_product_error, unit_rows
 from ntkfl.rounding import scaled_rows
 
 BITS = 64
@@ -37,7 +37,7 @@ def active_words(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> UI
         part = other[start : start + step]
         dot = np.matmul(single, part.T, out=room[: len(x) * len(part)].reshape(len(x), -1))
         dot[:, len(u) - start :] = np.nan  # fills columns without a neuron, since NaN is neither >= 0 nor small
-        first, count = start // BITS, pack(dot, product_error(x.shape[1]), out, start // BITS, undecided)
+        first, count = start // BITS, pack(dot, unit_product_error(x.shape[1]), out, start // BITS, undecided)
         if count > len(undecided):
             some = words(activations(x, u[start : start + step]))
             out[:, first : first + some.shape[1]] = some

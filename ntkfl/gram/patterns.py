@@ -44,7 +44,7 @@ def _signs(x: np.ndarray, u: np.ndarray, scaled: np.ndarray, single: np.ndarray)
     d = x.shape[1]
     if d <= SINGLE:
         dot = single @ unit_rows(u).T
-        undecided = np.abs(dot) <= product_error(d)
+        undecided = np.abs(dot) <= unit_product_error(d)
         hit = np.flatnonzero(undecided.any(axis=1))  # most rows have no undecided sign
         i, r = np.nonzero(undecided[hit])
         if len(i) <= FEW * dot.size:
@@ -57,7 +57,7 @@ def _signs(x: np.ndarray, u: np.ndarray, scaled: np.ndarray, single: np.ndarray)
     return active
 
 
-def product_error(d: int, dtype: type[np.floating] = np.float32) -> np.floating:
+def unit_product_error(d: int, dtype: type[np.floating] = np.float32) -> np.floating:
     """The largest error of a product of two rows of `unit_rows`, summed in any order, up to a positive factor."""
     # This bounds d roundings of the sum and two roundings of the factors of each term, half an eps each, times sum_k
     # |x_k u_k| <= 1. Two more roundings cover the errors of the norms, underflow and all products of these errors. One

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from ntkfl.gram import activations, device_counts, initial
 from ntkfl.gram.device_counts import summed_on_devices
-from ntkfl.gram.patterns import product_error, unit_rows
+from ntkfl.gram.patterns import unit_product_error, unit_rows
 from ntkfl.rounding import scaled_rows
 
 
@@ -67,8 +67,8 @@ def test_signs_that_float64_gets_wrong_are_those_of_the_processor_and_no_others(
     x[3], towards = x[1], x[0] / np.linalg.norm(x[0])
     for _ in range(2):
         u -= np.outer(u @ towards, towards)  # The neurons become orthogonal to the first sample, up to rounding.
-    # Every second neuron is moved off the hyperplane, to either side, by more than the rounding error `product_error`.
-    least = 20 * product_error(d, np.float64) * np.linalg.norm(u[1::2], axis=1)
+    # Every second neuron is moved off the hyperplane, to either side, by more than `unit_product_error`.
+    least = 20 * unit_product_error(d, np.float64) * np.linalg.norm(u[1::2], axis=1)
     u[1::2] += np.outer(least * rng.choice([-1, 1], len(least)), towards)
     unit, of_neurons = unit_rows(scaled_rows(x), np.float64), unit_rows(scaled_rows(u), np.float64)
     assert ((unit @ of_neurons.T >= 0) != activations(x, u))[0, ::2].any()
@@ -83,8 +83,8 @@ def test_products_are_within_their_doubt_which_is_of_their_size(d, dtype):
     x, u = (scaled_rows(rng.random((200, d))) for _ in range(2))
     longer = [rows.astype(np.longdouble) / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (x, u)]
     off = np.abs((unit_rows(x, dtype) @ unit_rows(u, dtype).T).astype(np.longdouble) - longer[0] @ longer[1].T).max()
-    assert product_error(d, dtype).dtype == dtype
-    assert product_error(d, dtype) / 50 < off <= product_error(d, dtype)
+    assert unit_product_error(d, dtype).dtype == dtype
+    assert unit_product_error(d, dtype) / 50 < off <= unit_product_error(d, dtype)
 
 
 def test_a_count_that_neither_eight_bits_nor_float32_hold():
