@@ -45,12 +45,13 @@ For Huber's loss, squared hinges and squares with a band see the theorem of docs
 
 A certificate is a statement of real arithmetic on the stored floats; it leaves out the rounding of the training.
 
-Rounding errors are covered as follows. C C' and all products are bounded entry by entry. Let lam > 0 be a certified
-lower bound of the smallest eigenvalue of M = C C'. Then the rows are independent, so that W* exists. The computed point
-W~ = W0 + C' a has C W~ = C W* - d with an enclosed d, hence |W~ - W*| <= |d| / sqrt(lam); D is enlarged by this bound.
-The projection of a vector v on V has the squared norm k' M^-1 k, where k = C v. For every h this equals h'k + h't + t'
-M^-1 t, where t = k - M h, so a computed h gives a lower and an upper bound. Pairs with |w_r.x_i| > 2 D |x_i| meet the
-condition, since kappa <= |x_i| and |w*_r - w_r| <= D. Only the other pairs are checked one by one.
+Rounding errors are covered as follows. The rounding errors of C C' and of all products are bounded entry by entry. Let
+lam > 0 be a certified lower bound of the smallest eigenvalue of M = C C'. Then the rows are independent, so that W*
+exists. The computed point W~ = W0 + C' a, with a vector a of computed coefficients (not the readout), has C W~ = C W* -
+d with an enclosed d, hence |W~ - W*| <= |d| / sqrt(lam); D is enlarged by this bound. The projection of a vector v on V
+has the squared norm k' M^-1 k, where k = C v. For every h this squared norm equals h'k + h't + t' M^-1 t, where t = k -
+M h. So a computed h gives a lower and an upper bound. Pairs with |w_r.x_i| > 2 D |x_i| meet the condition, since kappa
+<= |x_i| and |w*_r - w_r| <= D. Only the other pairs are checked one by one.
 
 The certificate needs memory for about ten matrices of (n C + |A|)^2 numbers, and n m / 8 bytes for patterns.
 Source: docs/proofs/any_order.md#the-theorem.

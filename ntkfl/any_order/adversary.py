@@ -23,7 +23,8 @@ from ntkfl.problem import Problem, Weights
 from ntkfl.rounding import LONG, LONG_EPS
 
 Aim = Literal["random", "distance", "residual", "probe"]
-SAFETY = 1e-9  # the largest allowed step is 2 in the theorem's condition; this share of it is left as room for rounding
+# a step is at most 1 - SAFETY times the longest step with |E J J' E| <= 2, so that rounding cannot break the condition
+SAFETY = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +144,10 @@ def run_in_order(
 ) -> OrderedRun:
     """Train on from these weights; every fifth step is a mean of three models that have each made three steps.
 
-    With the aim "random" each batch is random. With the other aims `tries` random batches are drawn, and the one is
-    taken that makes |W - W*|, |r|, or the change of the outputs on the probes largest. `longer` multiplies the clients'
-    step sizes, and `server` is the server's step on the mean. Values above 1 are outside the theorem's conditions.
+    With the aim "random" each batch is random. With the other aims `tries` random batches are drawn. The batch is taken
+    that makes the aim's number largest: |W - W*| ("distance"), |r| ("residual"), or the largest change of an output on
+    the inputs `probes` ("probe"). `longer` multiplies the clients' step sizes, and `server` is the server's step on the
+    mean. Values above 1 are outside the theorem's conditions.
     """
     network, rng = Network(problem, weights, loss), np.random.default_rng(seed)
     probe = np.zeros((0, problem.d), LONG) if probes is None else np.asarray(probes).astype(LONG)

@@ -49,7 +49,8 @@ class GradientProducts:
     n_outputs: int
 
     def bound(self, members: Int[np.ndarray, " k"]) -> tuple[float, float]:
-        """Two upper bounds of |J_c|^2 for these samples, and hence of |J_B|^2 for each batch B of them.
+        """Two upper bounds of |J_c|^2, where J_c has the gradients at these samples. They also bound |J_B|^2 for each
+        batch B of these samples.
 
         The first bound assumes the patterns s off A, the second is valid for any patterns.
         """

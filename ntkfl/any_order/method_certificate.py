@@ -134,8 +134,8 @@ SLOWER = (1e-4, 0.01, 0.1, 0.3, 0.6, 0.9)  # rates to try, as fractions of the w
 
 @dataclass(frozen=True)
 class StateNorm:
-    """A norm |S z| of states z in which a round contracts, and bounds on models that it gives; all numbers are upper
-    bounds.
+    """A norm |S z| of states z that every round lowers, and the bounds on models that follow from it. All numbers are
+    upper bounds.
     """
 
     rate: float  # q

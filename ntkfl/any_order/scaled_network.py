@@ -69,7 +69,8 @@ def scaled(
 
     Raises:
         ValueError: weights that do not fit the data, are not finite or are too large; norms outside [1e-50, 1e50].
-        Unreachable: samples of the same direction with labels that no network can have.
+        Unreachable: samples that are equal up to a power of two, with labels that no weights fit; or with labels that
+            were rounded, so that it is unknown whether weights can fit them.
     """
     hidden, readout, factor, squared, gain = _checked(problem, weights)
     checked_inputs("x", problem.x)
