@@ -93,8 +93,9 @@ def norm_inf(matrix: arb_mat) -> arb:
 def nonnegative_norm(matrix: arb_mat) -> arb:
     """An upper bound of the spectral norm of a symmetric matrix with entries of at least 0, sharp to about 1e-6.
 
-    By Collatz and Wielandt, max_i (A v)_i / v_i is such a bound for any positive v. With s slightly above the norm, v =
-    (s - A)^-1 1 is positive and gives s - 1/v_i. This also holds where the Perron vector of a reducible A has zeros.
+    By Collatz and Wielandt, max_i (A v)_i / v_i is such a bound for any positive vector v. For a number s slightly
+    above the norm, v = (s - A)^-1 1 is positive, and (A v)_i / v_i is s - 1/v_i. This v is positive even if A is
+    reducible and its Perron vector has zeros.
     """
     middle = np.array([[float(b) for b in row] for row in matrix.tolist()])
     scale = middle.max()
@@ -112,9 +113,9 @@ def nonnegative_norm(matrix: arb_mat) -> arb:
 def symmetric_eigenvalues(matrix: arb_mat) -> list[arb]:
     """Rigorous enclosures of all eigenvalues of a symmetric matrix of balls, in ascending order.
 
-    Let Q have the float eigenvectors, and let Q^T A Q = D + E and Q^T Q = I + F in balls. By Weyl's theorem the
-    eigenvalues of Q^T A Q are within D ± |E|. By Ostrowski's theorem they are the eigenvalues of A times factors within
-    1 ± |F|.
+    Let Q be the matrix of the eigenvectors that float64 gives, and let Q^T A Q = D + E and Q^T Q = I + F in balls. By
+    Weyl's theorem the eigenvalues of Q^T A Q are within D ± |E|. By Ostrowski's theorem each of them is an eigenvalue
+    of A times a factor within 1 ± |F|.
 
     Raises:
         ValueError: an entry that is not finite.

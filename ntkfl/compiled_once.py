@@ -1,6 +1,6 @@
 """Compiled functions, each of which is compiled once, however many threads need it at the same time.
 
-The user says whether machine code is kept, and where.
+The environment variable NUMBA_CACHE_DIR says whether machine code is kept for later processes, and where.
 """
 
 import os
@@ -28,8 +28,8 @@ def machine_code(signature: Any, **options: Any) -> Callable[[Callable], Callabl
     """`numba.njit` with one signature; the compiled function releases the interpreter's lock.
 
     If the environment variable NUMBA_CACHE_DIR names a folder, machine code is kept there for later processes on the
-    same kind of processor. It is compiled again if the source file has changed. Without the variable nothing is written
-    and no file is unpickled; Numba unpickles the code that it keeps.
+    same kind of processor. It is compiled again if the source file has changed. Without the variable no machine code is
+    written, and none is read from a file. Numba reads such files by unpickling them.
 
     A function that calls compiled functions must be defined in a module and not within another function, because code
     of nested functions is kept under names that no later process finds.

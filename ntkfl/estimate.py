@@ -32,8 +32,8 @@ class Rigour(IntEnum):
     # proved by a theorem: by ball arithmetic (numbers with error bounds), or by the rounding bound of a short
     # computation
     ENCLOSED = 1
-    # float64 with an estimated error, such as the difference of two orders of summation, or a bound of an author's own
-    # making
+    # float64 with an estimated error, such as the difference of two orders of summation, or an error bound that the
+    # author of a statement gives without proof
     MEASURED = 2
     SAMPLED = 3  # a confidence interval
 

@@ -140,15 +140,16 @@ def kernel_regime(
 ) -> KernelRegime | LinearRegime | ConvexRegime:
     """The exact dynamics of a federated method at infinite width, or in the kernel regime of any other Gram matrix.
 
-    Every method trains on full batches of all clients, each client on its sum of squares, as Algorithm 1 does. If the
-    steps are beyond the stability limit, a warning gives the limits (UnstableSteps, a UserWarning).
+    Every method trains on full batches of all clients, each client on its sum of squares, as Algorithm 1 of FL-NTK
+    ("fl-ntk") does. If the steps are beyond the stability limit, a warning gives the limits (UnstableSteps, a
+    UserWarning).
 
     Algorithm 1 on another convex `loss` is exact too. A recursion over the rounds then takes the place of a matrix, and
     `bound` bounds the losses without this recursion. In this case the warning is about steps for which the bound does
     not hold.
 
-    Every regime has the methods and properties of `KernelRegime`. An attribute that a regime cannot compute raises an
-    AttributeError, which says why, and which regime has the attribute.
+    Every regime has the methods and properties of `KernelRegime`. If a regime cannot compute an attribute, an
+    AttributeError is raised. Its message says why, and names the regime that has the attribute.
 
     Args:
         problem: data; labels may have several outputs.
@@ -193,15 +194,15 @@ def kernel_regime(
     Raises:
         ValueError: client_steps that are not one positive integer for each client; step_factors that are not positive;
             a window on a method whose clients train in turn, or together with a schedule; an empty schedule or one with
-            a value that is no step; a schedule for a method whose memory comes from a simulated round. A Gram matrix of
-            the wrong size, not finite, not symmetric or not positive semi-definite. Symmetry is tested to 1e-12 of the
-            largest entry, and a smaller asymmetry is averaged out; negative eigenvalues are tested to 1e-12 of the
-            matrix's norm. An unknown method or option; a method that is not linear in the weights (and why); eta_global
-            together with a server_rate, or for a method without one. An unknown loss, labels that it does not take, a
-            loss together with another method, momentum, steps or window. Labels whose squares vanish or overflow, or
-            rows of x whose squares do if no `gram` is given. With matrix_free: a matrix for `gram`, a window, a problem
-            `per_output`, a kernel that is complex, or not symmetric where that is compared, or tiles that do not fit
-            the memory (of a worker).
+            a value that is no step; a schedule for a method whose memory the engine finds by simulating a round. A Gram
+            matrix of the wrong size, not finite, not symmetric or not positive semi-definite. Symmetry is tested to
+            1e-12 of the largest entry, and a smaller asymmetry is averaged out; negative eigenvalues are tested to
+            1e-12 of the matrix's norm. An unknown method or option; a method that is not linear in the weights (and
+            why); eta_global together with a server_rate, or for a method that has no server_rate. An unknown loss,
+            labels that it does not take, a loss together with another method, momentum, steps or window. Labels whose
+            squares vanish or overflow; rows of x whose squares vanish or overflow, if no `gram` is given. With
+            matrix_free: a matrix for `gram`, a window, a problem `per_output`, a kernel that is complex, a kernel for
+            which a compared pair has H_ij and H_ji that differ, or tiles that do not fit the memory (of a worker).
         OverflowError: steps of another method than fl-ntk with which one round overflows float64.
         ClusterStopped: the cluster is lost, has no workers, or its workers run other code.
 
@@ -286,10 +287,10 @@ def on_few_samples(
 ) -> KernelRegime:
     """Algorithm 1 on one sample of each of a few clients, to refuse methods and options before H is computed.
 
-    The kernel of these samples is constant: eta_local times every entry is 1e-3, so small that no steps are beyond
-    their limit. It is larger if eta_local is smaller, which is needed: problems with large rows have a small eta_local
-    and a large pull to the start, such as mu of FedProx. If the kernel were small too, the rounding of this pull would
-    hide that a round is linear.
+    Every entry of these samples' kernel is 1e-3 / eta_local. So eta_local times an entry is 1e-3, which is so small
+    that no steps are beyond their limit. The entries are large if eta_local is small, and this is needed. Problems with
+    large rows have a small eta_local and a large pull to the start, such as mu of FedProx. If the kernel were small
+    too, the rounding of this pull would hide that a round is linear.
 
     Raises:
         ValueError: client_steps that are not one positive integer for each client.
@@ -346,8 +347,8 @@ def of_method(
     """The regime of another method with the same data, Gram matrix and steps; both regimes share the decomposition.
 
     `regime` is that of Algorithm 1; its eta_global becomes the server_rate of the method. With a `cohort` the result is
-    the mean over the draws of clients. `blocks` are the parts of a round, if they are not those of `regime` with these
-    steps.
+    the mean over the draws of clients. `blocks` describes the parts of a round; by default they are the parts of a
+    round of `regime` with these steps.
 
     Raises:
         ValueError: as `kernel_regime`. There is no warning of unstable steps.
@@ -513,7 +514,8 @@ def random_rounds(
             all samples.
         shuffled: whether local_steps counts passes over the client's samples, each in batches of a new random order. If
             b does not divide n_c, the last batch has b' < b samples and takes n_c/b' times its gradient. A client may
-            have up to some thirteen samples, or ten if clients remember or are pulled back to the start of the round.
+            have up to some thirteen samples. It may have up to some ten if the method corrects the clients' gradients,
+            or pulls clients back to the start of the round.
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
             displacement, independently in every round, as differentially private training does; default 0. That
             training also clips displacements; the moments hold for it only while every displacement is below the
@@ -575,8 +577,8 @@ def sampled_rounds(
 ) -> SampledRounds:
     """Runs of random rounds, which give estimates with errors.
 
-    They take more samples than the time and memory for the exact moments allow. The result is that of
-    `random_rounds(...).sampled(...)`, without the search for the stable steps, and so without a warning.
+    Such runs can be computed for more samples than the exact moments, which need more time and memory. The result is
+    that of `random_rounds(...).sampled(...)`, without the search for the stable steps, and so without a warning.
 
     Args:
         problem: data.

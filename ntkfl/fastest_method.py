@@ -39,7 +39,8 @@ VECTORS = {"scaffold": 4}
 
 @dataclass(frozen=True)
 class Tuned:
-    """A method with those steps that need the fewest rounds at a number of local steps.
+    """A method with its best steps at one number of local steps. The best steps need the fewest rounds to eps or, with
+    a budget of rounds, leave the smallest residual.
 
     Args:
         label: the method's name in tables.
@@ -80,16 +81,19 @@ class Fastest:
     """The tuned steps of all methods at all numbers of local steps.
 
     Args:
-        eps: the share of the first residual to which rounds are counted.
+        eps: rounds are counted until the residual is eps times the first residual.
         tuned: the tuned steps for each method and number of local steps, unless no step is stable. With tiles and
             without a budget, settings whose rounds are not counted are in the order of their extrapolated rounds.
-        condition: a lower bound of the condition number of H P, whatever response P the clients have, if each client
-            trains on its own samples; from `least_condition`.
-        floor: the number of rounds to eps that the best momentum needs at that condition for the worst labels; None if
-            H is singular. It does not bound the rounds for the given labels, which may be fewer.
+        condition: a lower bound of the condition number of H P, from `least_condition`. The matrix P is the clients'
+            response: their mean displacement in a round changes the outputs by a multiple of H P r, where r is the
+            residual. The bound holds for every symmetric positive P in which each client responds to its own samples
+            only.
+        floor: the number of rounds to eps that momentum with the best steps needs if the condition number is
+            `condition` and the labels are the worst. None if H is singular. The given labels may need fewer rounds, so
+            `floor` is no bound for them.
         budget: the number of rounds for which the steps are tuned; None: they are tuned for the fewest rounds to eps.
-        tiles: the precision in which tiles of the Gram matrix are stored; None: the matrix is whole. With tiles the
-            condition and the floor are not resolved, and `condition` is infinite.
+        tiles: the precision in which tiles of the Gram matrix are stored; None: the matrix is whole. With tiles
+            `condition` and `floor` are not computed: `condition` is infinite, and `floor` is None.
     """
 
     eps: float
@@ -133,8 +137,8 @@ def fastest(
 
     All methods train on full batches of all clients, on sums of squares, at infinite width and from outputs 0. Steps
     are chosen for the fewest rounds to eps from these labels. The search is Nelder and Mead's, from the best three of
-    some fifty settings. For fedavg, fedprox and fedavgm these settings are optimal in closed form for parts of the
-    spectrum of H P.
+    some fifty settings. For fedavg, fedprox and fedavgm the server's rate and momentum in these settings are given by
+    closed forms, each of which is optimal for a part of the spectrum of H P (P as in `Fastest`).
 
     Fedavg is never slower than at server rate 1, and fedprox and fedavgm are never slower than fedavg. No further
     optimum is promised. On random problems of up to 24 samples dense grids found steps with fewer rounds: at most 15%
@@ -145,17 +149,19 @@ def fastest(
 
     With more than 150 samples, a search that needs more than one decomposition uses 60 samples, the same share of each
     client's samples. Then, for each number of local steps, some six settings near the best ones are tried on all
-    samples. In these trials, rounds that are no functions of one symmetric matrix are compared in a Krylov space of 160
-    rounds. The rounds at the best steps are counted exactly, on all samples.
+    samples. The rounds of some methods (scaffold, feddyn, cyclic) are no functions of one symmetric matrix. Their
+    trials compare rounds in a Krylov space of 160 rounds. The rounds at the best steps are counted exactly, on all
+    samples.
 
-    With `matrix_free` nothing is decomposed. Steps are searched for in the Krylov space of the labels. This takes some
-    40 products for each local step and each number of local steps. Then the best setting of each method is run, round
-    by round, for the numbers in its row of the table. In this search the clients' step is one of six shares of 1 /
-    max_c |H_cc|, and fedprox's mu one of three values. The rounds of scaffold, feddyn and cyclic are no functions of
-    one symmetric matrix. So every setting of these methods is run, on at most 1000 of the samples, and then some ten
-    settings near the best one are run on all samples. While steps are compared, rounds to eps are extrapolated from 256
-    rounds, and steps are refused if the residual rises within the next 256 rounds. The table has no extrapolated
-    number, because the residual may stop falling later if H is singular, or nearly so.
+    With `matrix_free` nothing is decomposed. Steps are searched for in the Krylov space of the labels. Each such space
+    takes some 40 products with H. There is one space for each combination of a clients' step, a number of local steps
+    and, for fedprox, a mu. Then the best setting of each method is run round by round. This run gives the numbers in
+    the method's row of the table. In this search the clients' step is one of six shares of 1 / max_c |H_cc|, and
+    fedprox's mu one of three values. For scaffold, feddyn and cyclic there is no such space, so every setting of these
+    methods is run, on at most 1000 of the samples, and then some ten settings near the best one are run on all samples.
+    While steps are compared, rounds to eps are extrapolated from 256 rounds, and steps are refused if the residual
+    rises within the next 256 rounds. The table has no extrapolated number, because the residual may stop falling later
+    if H is singular, or nearly so.
 
     Args:
         problem: data.

@@ -68,7 +68,7 @@ class Search:
     base: KernelRegime  # the data, at any steps
     steps: int  # K
     unit: float  # 1 / max_c |H_cc|
-    # the number that the search minimises, from a regime and the smallest such number so far
+    # a function that gives the number to minimise, from a regime and the smallest such number so far
     aim: Callable[[LinearRegime, float], float]
     eta_local: float | None = None  # None: eta_local is tuned too
     refine: bool = True  # whether the search goes on from the best starts

@@ -99,8 +99,8 @@ def install(own: Interruption | None = None) -> None:
     """Handle SIGINT and SIGTERM from here on; a second signal ends the process at once.
 
     Only the main thread may call this function. An interrupt is raised only within a block that is `released`, since
-    before and after a command there is nothing to stop. With `own`, that object handles its own signals instead, and no
-    thread is started.
+    before and after a command there is nothing to stop. If `own` is given, it handles the signals that it was made for,
+    and no thread is started.
     """
     global _installed
     _installed = own or Interruption(*SIGNALS)

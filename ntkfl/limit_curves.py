@@ -122,9 +122,9 @@ def limit_curves(
 ) -> LimitCurves:
     """Residual, training accuracy and test accuracy of the infinitely wide network at these rounds, from outputs 0.
 
-    Many rounds of plain averaging take few products; every other method is run round by round. A run that was killed
-    continues from the file `keep`. The errors are bounded if `residual_estimate` has a bound for the method and its
-    steps.
+    For plain averaging, many rounds together take few products with the Gram matrix; every other method is run round by
+    round. A run that was killed continues from the file `keep`. The errors are bounded if `residual_estimate` has a
+    bound for the method and its steps.
 
     Args:
         problem: data; there are accuracies only for labels that are one-hot (n, C), or +-1 (n,).
@@ -148,9 +148,10 @@ def limit_curves(
             series; `total` is constant; default None.
 
     Raises:
-        ValueError: as `ntkfl.kernel_regime`; rounds that are no numbers of rounds; a `keep` of another run, or in a
-            folder that does not exist; a participation outside (0, 1], or below 1 with a method whose mean over the
-            draws has no such curve; two places for the tiles.
+        ValueError: as `ntkfl.kernel_regime`; rounds that are no numbers of rounds; a file `keep` that belongs to
+            another run, or lies in a folder that does not exist; a participation outside (0, 1]; a participation below
+            1 with a method whose server uses more than the clients' mean displacement; more than one place for the
+            tiles (memmap, cluster, device).
         ClusterStopped: as `ntkfl.kernel_regime`; the file `keep` then has the rounds that were done.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
@@ -332,7 +333,9 @@ def _require_falling(regime: MatrixFreeRegime) -> None:
 
 
 def _tested(regime: MatrixFreeRegime, run: list[BoundedRound]) -> list[Estimate | None]:
-    """The test accuracy in each round; the kernel between test samples and samples is computed once for all rounds."""
+    """The test accuracy in each round; the kernel between test samples and training samples is computed once for all
+    rounds.
+    """
     problem = regime.problem
     if problem.x_test is None:
         return [None] * len(run)

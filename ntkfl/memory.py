@@ -21,7 +21,7 @@ class TooLittleMemory(ValueError, MemoryError):
 def require(what: str, needs: Callable[..., float], limit: float | None = None, hint: str = "", **sizes: int) -> None:
     """Refuse work that does not fit the memory.
 
-    `needs` gives the number of bytes for these sizes; it must grow with each size. Without a limit, the limit is the
+    `needs` gives the number of bytes for these sizes; it must grow with each size. If `limit` is None, the limit is the
     memory that this process can still take.
 
     Raises:

@@ -56,7 +56,8 @@ def refusing(names: Mapping[str, str], needed: Mapping[str, str] | None = None) 
         def missing(self: Any, name: str) -> Any:
             if why := names.get(name):
                 raise AttributeError(f"{cls.__name__} has no {name}: {why}")
-            return otherwise(self, name)  # raises Python's own AttributeError, also if a property raised one
+            # raises Python's own AttributeError; a property that raises an AttributeError also leads here
+            return otherwise(self, name)
 
         cls.__init__, cls.__getattr__ = initialised, missing
         return cls
@@ -80,7 +81,7 @@ RANGES: dict[str, Callable[[float], bool]] = {
 def is_number(value: object, kind: type = Real) -> bool:
     """Whether a value is a number of this kind, such as `numbers.Integral`; True and False do not count."""
     known = type(value)
-    # other classes are asked whether they register as numbers, which takes a microsecond
+    # for other classes `isinstance` looks up whether they are registered as numbers, which takes a microsecond
     if known is int or known is float:
         return known is int or kind is Real
     return isinstance(value, kind) and known is not bool

@@ -101,7 +101,7 @@ def wide(spec: str) -> WideNetwork:
         spec: KIND:DEPTH:ACTIVATION and options after colons.
 
     Raises:
-        ValueError: an unknown name, or a name with a width.
+        ValueError: an unknown name, or a name that includes a width, since `model` takes the width.
 
     Example:
         >>> from ntkfl.networks import wide

@@ -25,14 +25,14 @@ def assign_owners(kind: str, y: np.ndarray, clients: int, seed: int = 0) -> Owne
     - "iid": a uniformly random split, in which the numbers of samples differ by at most one.
     - "dirichlet:ALPHA": for each class, probabilities of the clients are drawn from the symmetric Dirichlet(ALPHA)
       distribution. Then each sample of the class draws a client with these probabilities. While some client has no
-      sample, the empty client of the lowest number takes the first sample of the largest client (of the lowest number,
-      if several are largest).
+      sample, a sample is moved: the empty client with the lowest number takes the first sample of the client that has
+      the most samples. If several clients have the most, it is taken from the one with the lowest number.
     - "shards:S": the samples are put in random order within each class and lined up by class. They are then cut into S
       * clients shards, whose sizes differ by at most one. Every client is dealt S shards at random.
 
     Args:
-        kind: "iid", "dirichlet:ALPHA" or "shards:S". "given" is for data that bring their owners,
-            and is refused here.
+        kind: "iid", "dirichlet:ALPHA" or "shards:S". "given", the kind of data that already assign each sample to a
+            client, is refused here.
         y: labels, shape (n,), or one-hot (n, C). Only Dirichlet and shards use them, and need classes: at most 100
             distinct values, which must not all be different if there are more than two samples.
         clients: number N of clients, at most n.

@@ -4,8 +4,8 @@ A round clips each participant's displacement at the norm S, takes the plain mea
 Gaussian noise to every weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is the
 smallest norm for which the probability that anything is clipped is at most the allowed chance. If all clients take
 part, the displacements are Gaussian, and their moments bound this probability. If clients are drawn, the displacements
-are not Gaussian. S is then a norm that no displacement exceeds in many simulated runs, and the number of runs bounds
-the probability.
+are not Gaussian. S is then the smallest norm that no displacement exceeds in many simulated runs. The more runs are
+simulated, the smaller is the chance of clipping that they can bound.
 
 All of this holds for a model that is linear in its weights. In a ReLU network, noise on every weight turns neurons on
 and off, however wide the network is. `Choice.turned` bounds how much of the learned output is lost by this.
@@ -48,8 +48,9 @@ COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # shares of the clients in a round
 
 
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence, of which the best one is taken
-MOST = 1e6  # epsilon must lie between 1 / MOST and MOST; outside, the sigma of dp-accounting is lost to rounding
-LEAST_DELTA = 1e-300  # the smallest delta; below it, the sigma of dp-accounting is lost to rounding
+# epsilon must lie between 1 / MOST and MOST; outside, the noise multiplier of dp-accounting is lost to rounding
+MOST = 1e6
+LEAST_DELTA = 1e-300  # the smallest delta; below it, the noise multiplier of dp-accounting is lost to rounding
 TWICE = 70  # a number that is multiplied by FINER this many times becomes about twice as large
 # The search for a smaller noise multiplier ends once a multiplier of at most this size is enough. Without this limit
 # the search would not end for clients that are drawn so rarely that they need no noise.
@@ -243,8 +244,8 @@ class DrawnDisplacements:
         The right norm is the smallest norm that a run exceeds with at most the probability `chance`. For each group of
         runs, consider the smallest norm that no run of the group exceeds. The bound is the k-th largest of these norms,
         or 0 if there are fewer than k groups. If the bound were above the right norm, k groups, and so at least k
-        runs, would exceed the right norm. k is the smallest number for which the binomial law gives this a probability
-        of at most `UNSEEN`.
+        runs, would exceed the right norm. k is the smallest number for which the binomial law says that at least k runs
+        exceed the right norm with a probability of at most `UNSEEN`.
 
         Args:
             rounds: T.
@@ -506,7 +507,8 @@ class PrivateRounds:
             # with more rounds the noise and the clipping norm are no smaller
             if self._floor(t, ratio * norm, below) >= below:
                 continue
-            multiplier = self._multiplier(epsilon, delta, t)  # if it is at most `LEAST`, the search ended early
+            # a multiplier of at most `LEAST` means that the search ended early
+            multiplier = self._multiplier(epsilon, delta, t)
             ratio = 0.0 if drawn and multiplier <= LEAST else multiplier / finer / self.cohort
             if self._floor(t, ratio * norm, below) >= below:
                 continue

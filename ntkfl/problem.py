@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from ntkfl.messages import refusing, require_number, require_seed, require_size
 
-UNIT_TOLERANCE = 1e-12  # a row counts as a unit row, as the predicate `unit` asks, if |norm - 1| is below this
+UNIT_TOLERANCE = 1e-12  # a row counts as a unit row (for the predicate `unit`) if |norm - 1| is below this
 # squares of numbers between these sizes, and products of two such squares, stay well within float64
 SMALL, LARGE = 1e-100, 1e100
 
@@ -386,7 +386,7 @@ def require_labels(problem: Problem) -> None:
 def require_magnitudes(problem: Problem, rows: bool = True) -> None:
     """Refuse labels whose squares vanish or overflow, unless all labels are 0.
 
-    With `rows`, rows of x are refused in the same way.
+    If `rows` is true, rows of x are refused in the same way.
     """
     sizes = {"the largest label": np.abs(problem.y).max(keepdims=True)}
     if rows:

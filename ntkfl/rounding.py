@@ -4,9 +4,9 @@ The functions that return a `Pair` take values with their errors, which are elem
 their enclosures. They return a value and its error. A result beyond float64 has an infinite error. A result without a
 value (infinity minus infinity) is a NaN, which `Estimate` refuses.
 
-Other functions compute products together with their rounding errors, so that signs can be exact, and products and
-running sums in long precision. The rounding bound of a running sum, relative to the sum of the absolute values of the
-terms, grows only with the logarithm of the number of terms.
+Some functions compute the rounding errors of products exactly, so that the sign of a dot product is exact. Others
+compute products and running sums in long precision. The rounding bound of a running sum, relative to the sum of the
+absolute values of the terms, grows only with the logarithm of the number of terms.
 """
 
 import math
@@ -187,7 +187,7 @@ def product_error(
 ) -> np.ndarray:
     """The exact error a b - product, where `product` is a b in float64, and a and b are given by their halves.
 
-    It is exact unless a product underflows.
+    The result is exact unless a product underflows.
     """
     return ((a[0] * b[0] - product) + a[0] * b[1] + a[1] * b[0]) + a[1] * b[1]
 
@@ -201,7 +201,8 @@ def dot_product(a: np.ndarray, b: np.ndarray) -> float:
         return 0.0
     left, right = scaled_rows(a), scaled_rows(b)
     product = left * right
-    # An entry that the scaling rounds has a product below this number, so the sum is then taken over the given entries.
+    # If the scaling rounds an entry, the entry's product is below this number. The sum is then taken over the entries
+    # before scaling, in fractions.
     if (np.abs(product[(a != 0) & (b != 0)]) < UNDERFLOWS).any():
         terms = zip(map(Fraction, a.tolist()), map(Fraction, b.tolist()), strict=True)
         total = sum((x * y for x, y in terms), Fraction())

@@ -30,7 +30,8 @@ class Trajectory:
         step: max_r |Delta u_r(t)|, where Delta u is the averaged client update before eta_global, (T,).
         total_movement: |U(t) - U(0)|_F, (T+1,); for another network, over all its parameters.
         flips: the fraction of pairs (neuron, sample) whose activation differs from that at u(0), (T+1,).
-        weights: the hidden weights u(t), (m, d), of the rounds in `keep`; for another network its parameters by name.
+        weights: the hidden weights u(t), (m, d), of the rounds that the caller asked to keep; for another network its
+            parameters by name.
         provenance: seeds, versions, dtype, device.
 
     `movement`, `local_movement`, `step` and `flips` are None for the limit, which has no neurons, and for networks

@@ -75,8 +75,8 @@ class OuterChoice:
             round.
         momentum: momentum of the server, 0 for the average.
         mean_square: E |y - f(T)|^2 / n over the training samples.
-        floor: a lower bound of E |y - f(T)|^2 / n, at this K and eta_local, for every outer optimizer whose
-            coefficients are set in advance.
+        floor: a lower bound of E |y - f(T)|^2 / n, at this K and eta_local, for every outer optimizer that combines
+            mean displacements with coefficients set in advance.
         long_run: the mean square after infinitely many rounds with these steps. It "falls" to 0; it "stays" above 0, in
             the part that no weights can change; it "grows", which is possible for the best steps of a short budget; or
             it is "not decided", if rounding hides the answer.
