@@ -57,8 +57,8 @@ def main(
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows "?" instead of failing
 
 
-# By heading and by the command's name: the module of `experiments.commands`, the name in that module, and a line of
-# help.
+# By heading and by the command's name: the module of `experiments.commands`, the name of its function or group there,
+# and a line of help.
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Theorems": {
         "check": ("check:check", "A first look at your data, on one screen."),

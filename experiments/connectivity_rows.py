@@ -69,8 +69,8 @@ def cube_rows(delta: float = 0.1, seed: int = 0) -> Iterator[BoundsRow]:
         draw = CubeFamily(h=units, l=features, side=side, rows="ball", n=200, at_origin=at_origin, delta=delta)
         cases = [draw.case(5 * seed + number) for number in range(5)]
         case = max(cases, key=lambda case: float(gap(case).value))
-        # With labels beyond every output the loss is linear in the outputs, so its barrier is that of the output or of
-        # its negative. The larger of the two is taken.
+        # The labels lie beyond every output, so the loss is linear in the outputs. The barrier of the loss is then the
+        # barrier of the output, or of its negative; the larger of these two barriers is taken.
         worst = max(float(barrier(replace(case, y=0 * case.y + label)).value) for label in (-10, 10))
         numbers = (*_bounds(case), _data_bound(case.networks[0], case.networks[1], case.x), float(gap(case).value))
         name = f"cube: h={units}, l={features}" + (", U_anc = 0" if at_origin else "")
@@ -105,8 +105,8 @@ def trained_rows(
         seed: seed of networks and data; default 0.
 
     Raises:
-        TooLittleMemory: the networks are too wide, or there are too many samples. ValueError, OSError: there are no
-            such data, or not with these options.
+        TooLittleMemory: the networks are too wide, or there are too many samples. ValueError, OSError: the data do not
+            exist, or do not allow these options.
         FloatingPointError: training overflowed.
     """
     chosen = {"target": "one-hot", "center": False, "clients": clients, "partition": PARTITION}

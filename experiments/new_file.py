@@ -15,7 +15,7 @@ from experiments.text_templates import rendered
 
 About = Literal["training", "initialisation", "kernel"]
 Kind = Literal["method", "architecture", "study"]
-OWN = "mine"  # the paper in the id of a statement whose name has none
+OWN = "mine"  # the paper in the id of a statement whose name gives no paper
 HOMES = {  # by kind of file, the project's folder
     "method": Path("ntkfl/training/methods"),
     "architecture": Path("ntkfl/training/models"),

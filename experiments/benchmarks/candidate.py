@@ -21,7 +21,7 @@ import numpy as np
 from experiments.benchmarks.workload import Timed
 from ntkfl import interruption
 
-KEPT = 64  # number of entries of a result that are compared, taken at even distances
+KEPT = 64  # number of entries of a result that are compared; they are evenly spaced
 
 
 def main(workload: str, candidate: str, sizes: str) -> None:

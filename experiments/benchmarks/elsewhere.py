@@ -54,9 +54,10 @@ def interpreters(pairs: list[str]) -> dict[str, str]:
 
 
 def timed_there(script: str, given: Mapping[str, np.ndarray], repetitions: int, *words: str, counted: int = 1) -> Timed:
-    """Run a script, and return its last result with `counted` times the median time of the repetitions after the first.
+    """Run a script, and return its last result with the time of `counted` repetitions.
 
-    The returned time is thus that of `counted` repetitions, although another number of them may have run.
+    The time is `counted` times the median time of the repetitions after the first. Another number of repetitions may
+    have run.
 
     Raises:
         RuntimeError: the script failed; the message has the end of its output.

@@ -52,13 +52,13 @@ def neural_tangents() -> types.ModuleType:
 
 @contextmanager
 def _names_it_misses() -> Iterator[None]:
-    """Give JAX the names that neural-tangents imports, while the block runs."""
+    """A context in which JAX has the names that neural-tangents imports."""
     util = types.ModuleType("jax.util")
     util.__dict__.update(safe_map=_strict_map, safe_zip=_strict_zip)
     attributes: list[tuple[Any, str, Any]] = [(jax, "util", util), (ad, "zeros_like_p", object())]
     attributes += [(jax.core, name, getattr(extended, name)) for name in _MOVED]
     attributes = [(owner, name, value) for owner, name, value in attributes if not hasattr(owner, name)]
-    # The module neural_tangents.experimental needs TensorFlow.
+    # An empty module stands for neural_tangents.experimental, which would need TensorFlow.
     modules = {"jax.util": util, "neural_tangents.experimental": types.ModuleType("neural_tangents.experimental")}
     modules = {name: module for name, module in modules.items() if name not in sys.modules}
     for owner, name, value in attributes:

@@ -74,8 +74,7 @@ def measured(
         repetitions: how often each candidate is timed.
         threads: the number of threads that every candidate may use.
         progress: a function that is called with the name of each candidate that starts; default: none.
-        peers: by name of a peer, the interpreter of its environment, for peers that need an environment of their own;
-            default none.
+        peers: the interpreter of each peer that needs an environment of its own, by the peer's name; default none.
 
     Raises:
         RuntimeError: a candidate's result differs from ours by more than the workload's tolerance.

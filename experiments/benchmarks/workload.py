@@ -13,7 +13,7 @@ Call = Callable[[], object]  # does the work once; the numbers of its result are
 class Timed(NamedTuple):
     """A result with the seconds that the candidate itself measured.
 
-    Candidates return it if their call includes other work, which must not count.
+    A candidate returns a `Timed` if its call includes other work, whose time must not count.
     """
 
     result: Any

@@ -42,12 +42,12 @@ def check(
     """Take a first look at your data, on one screen: ntkfl check mine.csv
 
     It first shows a summary of the data. Then it tests the ten statements with the sharpest bounds, each on five
-    networks of width 1024 (less for more than 1024 columns), which are trained for 20 rounds if the statement is about
-    training. The step is smaller for a statement whose hypotheses need a smaller one. It names the option that lets
-    more statements apply. For the infinitely wide network it prints the smallest eigenvalue of the kernel, the rate and
-    the limits of the steps, and the number of rounds that momentum at the server needs. Last come three commands to run
-    next. For 500 rows all this takes half a minute. Exit status: 0 done; 1 if a statement that is recorded to hold is
-    violated, or if nothing could be tested; 2 bad input.
+    networks. The networks have width 1024, or a smaller width if the data have more than 1024 columns. They are trained
+    for 20 rounds if the statement is about training. A statement whose hypotheses need a smaller step is tested with a
+    smaller step. The command also names the option that lets more statements apply. For the infinitely wide network it
+    prints the smallest eigenvalue of the kernel, the rate and the limits of the steps, and the number of rounds that
+    momentum at the server needs. Last come three commands to run next. For 500 rows all this takes half a minute. Exit
+    status: 0 done; 1 if a statement that is recorded to hold is violated, or if nothing could be tested; 2 bad input.
     """
     from bounds import Outcome, catalogue
     from ntkfl import gram
@@ -98,7 +98,7 @@ def _data_lines(problem: "Problem") -> list[str]:
 
 
 def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
-    """A line for each tested statement, then the numbers of bounds and identities that apply or cannot be tested.
+    """A line for each tested statement, then how many bounds and identities apply, and how many cannot be tested.
 
     The last lines name the option that lets more statements apply.
     """

@@ -43,7 +43,7 @@ def option_lines(study: Study) -> list[str]:
 
 
 def dry_lines(grid: Grid, folder: StudyFolder | None, processes: int | None) -> list[str]:
-    """Lines with the numbers of cells and of missing cells, and the cost of the latter by the study's own estimates."""
+    """Lines with the numbers of cells and of missing cells, and what these would cost by the study's own estimates."""
     from experiments.studies.runner import planned
     from verification.cores import cores
 

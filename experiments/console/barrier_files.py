@@ -133,8 +133,8 @@ def samples_of_run(folder: Path, n: int | None, unit: bool, loss: str) -> tuple[
     """The test samples of a run in their own shape, their labels (one-hot for the squared loss), and a name.
 
     Raises:
-        ValueError: as `load_run`; the run has no test samples, or fewer than n; or `unit` is true, since the samples
-            stay as in the run.
+        ValueError: as `load_run`; or the run has no test samples, or fewer than n; or `unit` is true, although the
+            samples of a run are not divided by their norms here.
     """
     from ntkfl.training.runs.training_run import load_run
 

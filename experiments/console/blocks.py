@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from ntkfl import interruption
 
 BAD_INPUT = 2  # exit status
-NOTES = "ntkfl.data.user_files"  # the logger of messages such as that which names the column with the labels
+NOTES = "ntkfl.data.user_files"  # the logger of messages, such as the message that names the column with the labels
 # this warning is hidden from users
 TORCH_SLOW = "There is a performance drop because we have not yet implemented the batching rule"
 

@@ -48,7 +48,7 @@ class Asked:
     method: str | None  # the method that is certified; None: every order of training
     option: tuple[str, ...]
     export: Path | None  # a new folder, to which a certificate that holds is exported
-    attack: int | None  # number of steps, or windows of steps, that an adversary tries
+    attack: int | None  # number of steps that an adversary tries; with --network, of windows (sequences of steps)
     loss: str | None  # the loss that is trained on and certified; None: squares
 
     @property

@@ -35,7 +35,7 @@ RELATIVE = 1e-12
 
 
 def kernels(spec: str, problem: Problem, setup: Setup, *, finite: bool) -> dict[str, Estimate]:
-    """The kernel matrices of a network, by their names in tables; that of the infinite width, if any, is the first.
+    """The kernel matrices of a network, by their names in tables; the matrix of infinite width, if any, comes first.
 
     With `finite` the result includes the matrix of the finite network with the width, sigma and seed of the setup. A
     network in a file has this matrix only.
@@ -61,7 +61,7 @@ def kernels(spec: str, problem: Problem, setup: Setup, *, finite: bool) -> dict[
 
 
 def momentum_rounds(problem: Problem, eps: float, gram: Float[np.ndarray, "n n"] | None = None) -> Tuned | None:
-    """Momentum at the server with its best steps, in closed form for one local step; None if no steps are stable.
+    """The best steps of momentum at the server with one local step, in closed form; None if no steps are stable.
 
     Raises:
         ValueError: as `ntkfl.fastest`.
@@ -80,7 +80,10 @@ def rounds_said(tuned: Tuned) -> str:
 
 
 def scaled_columns(problem: Problem, eps: float, tuned: Tuned) -> str:
-    """A remark if columns of equal spread would need less than half the rounds of `tuned`; otherwise empty."""
+    """A remark if training on columns of equal spread would need less than half the rounds of `tuned`.
+
+    Otherwise the text is empty.
+    """
     import numpy as np
 
     from ntkfl.gram import ParallelRows
@@ -102,7 +105,7 @@ def scaled_columns(problem: Problem, eps: float, tuned: Tuned) -> str:
 def problem_and_gram(
     options: Options, spec: str, samples: int, duplicates: str, first: Callable[[Problem], None] | None = None
 ) -> tuple[Problem, Float[np.ndarray, "n n"] | None]:
-    """The data (default: digits) and the kernel matrix of the network; None as the matrix of FL-NTK's network.
+    """The data (default: digits) and the network's kernel matrix, which is None for FL-NTK's network.
 
     `first` is called before rows are compared, and raises if the data are too large.
 
@@ -158,7 +161,9 @@ def wide_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> WideNetwork | N
 
 
 def condition_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> Callable[[np.ndarray], None]:
-    """A function that raises if rows make this network's kernel singular; for FL-NTK's, `gram.require_positive`.
+    """A function that raises if rows make this network's kernel singular.
+
+    For FL-NTK's network this is `gram.require_positive`.
 
     Raises:
         ValueError: as `wide_of`.
@@ -172,7 +177,9 @@ def condition_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> Callable[[
 
 
 def of_their_outputs(problem: Problem, matrices: Mapping[str, Estimate]) -> Problem:
-    """The data in the form that these kernels need: by `per_output` if the network has several outputs.
+    """The data in the form that these kernels need.
+
+    If the network has several outputs, this is the form that `Problem.per_output` gives.
 
     Raises:
         ValueError: the labels have another number of columns than the network has outputs.

@@ -22,7 +22,7 @@ WORDS = re.compile(r"(?P<sign>\\[lg]e |= )?\\text\{(?P<words>[^}]+)\}")
 
 
 def pieces(row: str, width: Callable[[str], float], room: float) -> list[str]:
-    """LaTeX cut into pieces that together show an equal formula.
+    """LaTeX cut into pieces that together show the same formula.
 
     Each piece is at most as wide as `room`, if possible.
     """

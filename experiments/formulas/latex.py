@@ -12,7 +12,7 @@ from verification.plain_text import signed_terms
 
 HALF = sp.Rational(1, 2)
 LONG = 100  # a fraction with a larger denominator is written as a decimal, if the decimal is finite
-ZEROS = 5  # so many zeros or more are written as a power of ten
+ZEROS = 5  # at least so many zeros in a number are written as a power of ten
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def fraction(value: sp.Basic) -> Fraction:
     upper, lower = (size, sp.Integer(1)) if decimal(size) else (sp.Integer(size.p), sp.Integer(size.q))
     drawn = sp.Mul(*root)
     under = sp.Mul(*(part for part in root if part.is_Rational))
-    # a number under the root, here `under`, cancels part of the number below the line
+    # a number under the root, here `under`, cancels a factor of the number in the denominator
     if under != 1 and lower % under == 0:
         lower /= under
         rest = [part for part in root if not part.is_Rational]
@@ -131,7 +131,7 @@ def terms(value: sp.Basic) -> list[str]:
 
 
 def typed(text: str) -> str:
-    """The LaTeX of a formula in plain text, as statements have for left sides: "max_r |u_r(t) - u_r(0)|".
+    """The LaTeX of a formula in plain text, such as a statement's left side "max_r |u_r(t) - u_r(0)|".
 
     Words stay words, and the names of functions and sums become functions and sums. w~ and w^ are letters with an
     accent.

@@ -120,7 +120,7 @@ def _measured(miniature: Miniature, cell: Cell, out: Path | None) -> Cell:
         keys["keep"] = str(out / miniature.label / "runs")
     try:
         measured = dict(miniature.measure(keys, cell.seed))
-    except FloatingPointError as error:  # that a setting diverges is a result too
+    except FloatingPointError as error:  # divergence of a setting is a result too
         return replace(cell, failure=str(error), seconds=time.process_time() - begun)
     wanted = {quantity.name: quantity for quantity in miniature.quantities}
     if sorted(measured) != sorted(wanted):
@@ -141,7 +141,7 @@ def _kept(out: Path, cell: Cell) -> Cell | None:
         there = Cell(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} is no cell of a miniature: {error}") from error
-    keys = json.loads(json.dumps(dict(cell.keys)))  # as they come back from JSON, with lists in place of tuples
+    keys = json.loads(json.dumps(dict(cell.keys)))  # the keys as JSON returns them, with lists in place of tuples
     for key in {**there.keys, **keys}:
         value_there, wanted = there.keys.get(key), keys.get(key)
         if value_there != wanted and key != "path":  # the data may have been moved

@@ -183,7 +183,7 @@ class Comparison:
 
     @property
     def ordering(self) -> str:
-        """The claim and the verdict in words, and, if no plateau is shown, that it is not."""
+        """The claim and the verdict in words, followed by a remark if curves are not known to be at a plateau."""
         if self.claim is None:
             return self.verdict
         return f"{self.claim}: {self.verdict}" + (f", {self.settled}" if self.settled else "")

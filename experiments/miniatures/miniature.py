@@ -34,7 +34,8 @@ class Quantity:
             whether curves are at a plateau.
         chance: the value of a model that has learnt nothing; orderings of such values mean nothing; None: there is no
             such value.
-        resolution: from the keys of a setting, the smallest difference that counts, such as one test image.
+        resolution: a function that takes the keys of a setting and returns the smallest difference that counts, such as
+            one test image.
     """
 
     name: str
@@ -78,11 +79,12 @@ class Miniature:
         question: the question that the miniature answers.
         source: the paper, and the label of the table or figure.
         scale: by name, each number that is smaller than in the paper, as (the paper's number, the number here).
-        measure: from the keys of a setting and a seed, the quantities, each a number or a curve.
+        measure: a function that takes the keys of a setting and a seed. It returns the quantities, each of which is a
+            number or a curve.
         seeds: default number of seeds.
         caveat: a text on the limits of the numbers.
         quick: keys that replace those of a setting for a quick trial.
-        draw: from keys that replace those of a setting, a picture of the first seed.
+        draw: a function that takes keys, which replace those of a setting, and returns a picture for the first seed.
         picture: the path of this picture in the repository.
         at: the scale of this miniature, one of SCALES.
         larger: by name of a larger scale, the miniature of the same question on that scale.
@@ -121,7 +123,10 @@ class Miniature:
 
     @property
     def label(self) -> str:
-        """The miniature's name with its scale, which names its files and its section; the small scale is left out."""
+        """The miniature's name, followed by its scale unless this is the small scale.
+
+        Files and sections have this name.
+        """
         return self.name if self.at == SMALL else f"{self.name}-{self.at}"
 
     def on(self, scale: str) -> Miniature:

@@ -108,7 +108,7 @@ def three_models(keys: Keys, seed: int) -> ThreeModels:
         return ThreeModels(solo.model, solo.data, solo.trained(solo.starts(3, seed), anchor, keys["beta"], seed))
     done = prepared("fedavg", **{**keys, "seed": seed}).train()
     ends = done.federation.round(done.state, keep_ends=True).ends
-    assert ends is not None  # they are there because of keep_ends
+    assert ends is not None  # `keep_ends` demands the models at the ends of the clients' rounds
     return ThreeModels(done.model, done.federation.data, tree_map(lambda rows: rows[:3], ends))
 
 

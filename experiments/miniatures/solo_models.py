@@ -30,9 +30,9 @@ ANCHOR_SEEDS = 10_000  # added to a seed, so that the anchor's batches differ fr
 class Solo:
     """How models are trained alone."""
 
-    data: FederatedData  # the data of one client, as which every model is trained
+    data: FederatedData  # the data of one client; every model is trained as this client
     model: Model
-    # these four belong to the training of each model
+    # the four fields below are settings of the training of each model
     epochs: int
     batch_size: int = 32
     rate: float = 0.05
@@ -93,7 +93,7 @@ class Solo:
         begun = federation.start(anchor)
         begun = replace(begun, clients={"rule": {"model": starts}}, seen=torch.ones(count, dtype=torch.bool))
         ends = federation.round(begun, keep_ends=True).ends
-        assert ends is not None  # they are there because of keep_ends
+        assert ends is not None  # `keep_ends` demands the models at the ends of the clients' rounds
         return ends
 
     def scores(self, stacked: Params) -> tuple[Tensor, Tensor]:

@@ -2,9 +2,9 @@
 
 If outputs are linear in the weights, the method amounts to FedAvg at this step size, exactly or approximately.
 
-If the control gains as much as the method, the method's gain is one of the step size. Every factor of the step size
-comes from the exact limit of the method at infinite width (the method's function `linear`, or statement fedgucci/X4 for
-FedGuCci). A network with cross-entropy follows this limit to first order in the rate.
+If the control gains as much as the method, the method's gain is an effect of the step size. Every factor of the step
+size comes from the exact limit of the method at infinite width (the method's function `linear`, or statement
+fedgucci/X4 for FedGuCci). A network with cross-entropy follows this limit to first order in the rate.
 """
 
 import math

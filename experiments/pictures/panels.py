@@ -365,7 +365,7 @@ def drawn(
         statement: the statement, for its words.
         seen: the points of each checked form.
         seed: the seed of the first case, for the caption; default 0.
-        most: the largest number of panels, of which those of the forms come first; default all.
+        most: the largest number of panels; the panels of the forms come first; default all panels.
         narrow: whether panels stand below each other, as wide as a phone; default False.
 
     Raises:

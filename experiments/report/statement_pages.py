@@ -54,7 +54,8 @@ class FormPart:
     def title(self) -> str:
         """The title of the form.
 
-        A stated form is called printed only if the paper prints it; the form of a scan or a report is not.
+        A stated form is called printed only if the paper prints it. It is not called printed if it is known from a scan
+        or a report.
         """
         read_as = READ_AS.get(self.claim.nature) if self.form is Form.STATED else None
         return read_as.capitalize() if read_as else FORM_TITLES[self.form]

@@ -237,7 +237,7 @@ def sampled(claim: str, source: str, theory: float, interval_at: Callable[[float
         claim: the claim in words.
         source: the source of the theory.
         theory: the number by theory.
-        interval_at: from a level, the measured number with its interval at that level.
+        interval_at: a function that takes a level and returns the measured number with its interval at that level.
         note: a text beside the answer; default none.
     """
     answer = interval(claim, source, theory, interval_at(LEVEL), note)
@@ -261,7 +261,7 @@ def upper(
 ) -> Answer:
     """The answer about left <= right, for every cell that has both sides.
 
-    The measured number is left/right of the worst cell, where violated cells come first.
+    The measured number is left/right of the worst cell; a violated cell counts as worse than any other cell.
 
     If the claim holds although some cells are unresolved, the measured number is that of the worst resolved cell.
 
@@ -299,7 +299,10 @@ def upper(
 
 
 def _known(error: Side, value: Side) -> np.ndarray:
-    """The errors as verdicts use them: a missing error becomes infinite, and that of an infinite value becomes 0."""
+    """The errors as verdicts use them.
+
+    A missing error becomes infinite, and the error of an infinite value becomes 0.
+    """
     return np.where(np.isinf(value), 0.0, np.where(np.isnan(error), np.inf, error))
 
 

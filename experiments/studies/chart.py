@@ -29,7 +29,7 @@ class Series:
 
     `lower` and `upper` are the ends of the points' intervals, if they have intervals.
 
-    If the series is theory's, `of` names the measured series that it is compared with. Both are drawn in the same
+    If the series shows theory, `of` names the measured series that it is compared with. Both are drawn in the same
     colour.
 
     Raises:
@@ -84,8 +84,8 @@ class Heatmap:
 class Chart:
     """A figure of one or several panels.
 
-    `name` is the name of its files, and `alt` describes it for readers who do not see it. The `caption` says n and the
-    number of seeds.
+    `name` is the name of its files, and `alt` describes it for readers who do not see it. The `caption` says the number
+    n of samples and the number of seeds.
     """
 
     name: str

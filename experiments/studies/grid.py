@@ -35,7 +35,7 @@ class Grid:
         return tuple(len(axis.values) for axis in self.axes)
 
     def with_seeds(self, count: int) -> "Grid":
-        """The grid with so many seeds, beginning with the study's first seed.
+        """The grid with `count` seeds, beginning with the study's first seed.
 
         Args:
             count: number of seeds, at least 1.

@@ -10,7 +10,7 @@ from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, un
 def _given(sizes: Sizes):
     """Inputs, and the weights of the first, the middle and the last layer in the NTK parametrisation.
 
-    The network has d m + m^2 + m C parameters.
+    For d features, width m and C outputs the network has d m + m^2 + m C parameters.
     """
     rng, m = np.random.default_rng(1), sizes["m"]
     shapes = (m, sizes["d"]), (m, m), (sizes["C"], m)

@@ -31,10 +31,10 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _on_grid(sizes: Sizes) -> Call:
-    """Evaluate the loss on a grid of alphas.
+    """Evaluate the loss on a grid of points between the networks, each given by the weight alpha of one network.
 
     The products of hidden weights and inputs are computed once. Samples are taken in blocks that stay in the cache for
-    all alphas.
+    all values of alpha.
     """
     (first, second), x, y = permuted_copies(sizes["units"], sizes["n"])
     rows, alphas = max(1, CACHED // len(first.hidden)), np.linspace(0, 1, GRID)

@@ -27,7 +27,10 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _drawn(sizes: Sizes, on_devices: bool = False) -> Call:
-    """Draw the weights too, within the measured time, and count on all JAX devices or in this process."""
+    """Draw the weights and count, both within the measured time.
+
+    The counts are made in this process, or on all JAX devices if `on_devices` is true.
+    """
     import jax
 
     from ntkfl import gram

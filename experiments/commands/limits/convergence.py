@@ -86,10 +86,10 @@ def rate(
     on sums of squares. (`ntkfl fastest` tunes the steps and compares the methods.)
 
     With --participation, --batch-size or --noise, clients, batches or noise are drawn at random. Rate, limits and
-    rounds are then exact for the root mean square over the draws, and the residual that noise leaves in the end is
-    printed. Steps may change by round, and cohorts may take turns. With --runs the loss is estimated by runs with
-    independent draws, and printed with its error, without rate or limits. Exit status: 0 stable, 1 not stable, 2 bad
-    input.
+    rounds are then exact for the root mean square of the residual over the draws, and the residual that noise leaves in
+    the end is printed. The step sizes and the number of local steps may be given for each round, and so may the clients
+    that take part. With --runs the loss is estimated by runs with independent draws, and printed with its error,
+    without rate or limits. Exit status: 0 stable, 1 not stable, 2 bad input.
     """
     import numpy as np
 
@@ -259,7 +259,7 @@ def _drawn_said(drawn: dict[str, Any], by_round: dict[str, str | None]) -> str:
 
 
 def _column(regime: "AnyRegime", h: "Estimate", eps: float, certified: bool) -> dict[str, str]:
-    """The column of the table for one kernel, by the rows' labels.
+    """The column of the table for one kernel: for each name of a row, the text in that row.
 
     If `certified` is false, not all eigenvalues of the table are certified, and each eigenvalue says whether it is.
     """

@@ -73,7 +73,7 @@ def limit(
     json_file: Everything = None,
     plot: Annotated[Path | None, "draw the curves into this file, .png or .svg"] = None,
 ) -> None:
-    """Print the residual and the accuracies of the infinitely wide network over the rounds of training, from outputs 0.
+    """Print residual and accuracies of the infinitely wide network, round by round; before training all outputs are 0.
 
     Default: Fashion-MNIST, one-hot labels, 2000 samples of 4 clients, 1000 test samples, fl-ntk, 5 local steps, 100
     rounds, eta_local = 1 / max_c |H_cc| (at twice this step a client alone diverges). --n 60000 --test 10000 takes the
@@ -81,11 +81,11 @@ def limit(
     suffices.
 
     For fl-ntk, fedavg, fedprox and fednova, many rounds take few products with the Gram matrix; other methods are
-    computed round by round. If several methods are given, they share the tiles of the Gram matrix, each product with
-    them, and the kernel of the test samples. --state keeps a run in a file. With --scheduler the workers of a Dask
-    cluster hold the tiles, and the numbers differ by rounding at most. The printed errors bound the errors of all
-    rounds together; for SCAFFOLD there is a bound only with its option II. No accuracy is printed for labels that are
-    neither one-hot nor +-1.
+    computed round by round. If several methods are given, they share the tiles (blocks) of the Gram matrix, the
+    products with these tiles, and the kernel of the test samples. --state keeps a run in a file. With --scheduler the
+    workers of a Dask cluster hold the tiles, and the numbers differ by rounding at most. The printed errors bound the
+    errors of all rounds together; for SCAFFOLD there is a bound only with its option II. No accuracy is printed for
+    labels that are neither one-hot nor +-1.
     """
     import numpy as np
 
@@ -166,7 +166,10 @@ def _named(curves: "LimitCurves") -> str:
 
 
 def _by_round(steps: "float | list[float] | list[int]") -> str:
-    """A step size as text; of a schedule, up to three values, with dots in place of the others."""
+    """A step size as text; a schedule becomes the list of its values.
+
+    Of more than three values, the list has the first two and the last, with dots between them.
+    """
     if not isinstance(steps, list):
         return f"{steps:.6g}"
     shown = [f"{step:.6g}" for step in steps]

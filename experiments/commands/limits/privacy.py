@@ -235,7 +235,10 @@ def _picture(
     clip: float | None,
     kind: str,
 ) -> bytes:
-    """The picture of the error against epsilon, with a line for each number of local steps, and the best cohorts."""
+    """The picture of the error against epsilon, with a line for each number of local steps.
+
+    If several cohorts are tried, a second panel shows the size of the best cohort for each number of local steps.
+    """
     import numpy as np
     from matplotlib.figure import Figure
 
@@ -247,7 +250,7 @@ def _picture(
     for spent in grid:
         try:
             choices = best_choices(settings, float(spent), delta, clipped, clip)
-        except ValueError:  # an update may be clipped in all settings
+        except ValueError:  # in every setting an update may be clipped
             continue
         for choice in choices:
             lines.setdefault(choice.local_steps, []).append((spent, choice.plan.mean_square, choice.cohort))

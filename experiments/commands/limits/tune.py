@@ -1,6 +1,6 @@
 """`ntkfl tune`: the best outer optimizer, number of local steps and rates for a budget of rounds.
 
-They are compared by the loss that is expected over all draws of batches and clients.
+The choices are compared by the loss that is expected over all draws of batches and clients.
 """
 
 from dataclasses import asdict
@@ -49,14 +49,14 @@ def tune(
     json_file: Everything = None,
     plot: Annotated[Path | None, "a picture of the loss against local steps, .png or .svg"] = None,
 ) -> None:
-    """Tune the server's optimizer, its rate and momentum, K and eta_local for a budget, by the exact expected loss.
+    """Tune the server's optimizer, rate and momentum, and the clients' steps, by the exact expected loss.
 
     The budget is a number of rounds. Default: digits, n = 50, 4 clients, 20 rounds, at infinite width. The server's
     optimizer (the outer optimizer) steps along the mean of the clients' displacements: plainly, with heavy-ball
-    momentum, or with Nesterov's momentum as DiLoCo does. If --outer names falling, the steps are plain, with a rate
-    that falls by the same factor in every round. Batches are drawn without replacement and independently in every step,
-    not by shuffled passes. The table compares the expected mean square errors at the end of the budget. The search
-    promises no optimum.
+    momentum, or with Nesterov's momentum as DiLoCo does. With --outer falling the steps are plain, and their rate falls
+    by the same factor in every round. Batches are drawn without replacement and independently in every step, not by
+    shuffled passes. The table compares the expected mean square errors at the end of the budget. The search promises no
+    optimum.
 
     The floor is a lower bound on the error, at the same K and eta_local, of every outer optimizer that fixes its
     coefficients in advance. It leaves out the noise of the draws. With some steps the error would grow if training went

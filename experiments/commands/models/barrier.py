@@ -258,7 +258,7 @@ def _lines(numbers: dict[str, Any]) -> list[str]:
 def _line(numbers: dict[str, Any], error: float) -> str:
     """One result as text.
 
-    A number below its error is printed as 0. The number of the grid has no error of its own, and is compared with
+    A number below its error is printed as 0. The estimate of the grid has no error of its own, and is compared with
     `error`, the error of the exact barrier.
     """
     from ntkfl.messages import number_of

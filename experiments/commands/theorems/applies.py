@@ -44,13 +44,13 @@ def applies(
 ) -> None:
     """Say which statements apply to your data and setup: ntkfl applies --data mine.csv --width 2048 --eta-local 0.01
 
-    Every form of a statement, which is one version of its claim, is evaluated on one case, which is the network drawn
-    from the seed, or its run. The width is 1024 (less for more than 1024 columns) and the run has 20 rounds, unless you
-    choose otherwise. If you give no --eta-local and the default step is unstable, half the largest stable step is
-    taken. For a hypothesis that is not met, the command prints the value, the limit and, if one was found, an option
-    with which it is met. Forms that are known to fail and forms that are not about data are left out, and so are
-    statements about growth with the size or about networks of several widths. Exit status: 0, or 1 if nothing applies;
-    2 bad input.
+    A form of a statement is one version of its claim. Every form is evaluated on one case: the network drawn from the
+    seed, or the run that trains it. Unless you choose otherwise, the run has 20 rounds, and the width is 1024, or
+    smaller if the data have more than 1024 columns. If you give no --eta-local and the default step is unstable, half
+    the largest stable step is taken. For a hypothesis that is not met, the command prints the value, the limit and, if
+    one was found, an option with which it is met. Forms that are known to fail and forms that are not about data are
+    left out, and so are statements about growth with the size or about networks of several widths. Exit status: 0, or 1
+    if nothing applies; 2 bad input.
     """
     from bounds import catalogue, find
     from ntkfl.memory import TooLittleMemory

@@ -71,9 +71,9 @@ def verify(
     auto takes the largest step that the hypotheses allow.
 
     If you give --data and whole papers, or no ids, only forms about data are checked, each with a step of its own
-    unless you give one. Before they run, the forms whose first case does not meet the hypotheses are named, and not
-    run. A case that cannot be computed, for example because its run overflows, is named and leaves the outcome
-    unresolved.
+    unless you give one. Forms whose first case does not meet the hypotheses do not run; the command names them before
+    the other forms run. A case that cannot be computed, for example because its run overflows, is named and leaves the
+    outcome unresolved.
 
     If a form of a statement of your own held in all its cases, it is then attacked, which means that a counterexample
     is searched for. The search takes ten seconds of processor time, and --no-attack leaves it out. A confirmed
@@ -177,7 +177,7 @@ def _with_passing_step(statements: "list[Statement]", forms: "list[Form]", optio
 
 
 def _start_early() -> None:
-    """Start the parent of the worker processes early, so that its imports run meanwhile.
+    """Start the parent of the worker processes early, so that it imports while this process does other work.
 
     It is started only if there is more than one core.
     """
@@ -261,8 +261,8 @@ def _run(
 
     wanted = sum(form in statement.forms for statement in statements for form in forms)
     with warnings.catch_warnings():
-        # Warnings are hidden, since one about the user's setup was already shown, and stored cases exceed the limit of
-        # stable steps on purpose.
+        # Warnings about unstable steps are hidden. A warning about the user's setup was already shown, and stored cases
+        # exceed the limit of stable steps on purpose.
         warnings.simplefilter("ignore", UnstableSteps)
         with CaseProgress() as progress:
             verdicts = verify_in_processes(statements, options, forms, progress, processes)

@@ -38,7 +38,7 @@ def both(first: Result, other: Result) -> list[tuple[Comparison, Comparison, str
 def reading(first: Comparison, other: Comparison, at: str, at_other: str) -> str:
     """The conclusion from an ordering on two scales, in words.
 
-    A difference that has the same sign on both scales is no effect of the scale.
+    If a difference between settings has the same sign on both scales, the scale is not its cause.
 
     Args:
         first: the comparison of a setting and quantity on the first scale.

@@ -60,7 +60,7 @@ def reach(certificate: AnyOrderCertificate) -> Grown | None:
 
 ROUNDS, EVERY = 300, 5
 SHARE = 0.5  # eta_local as a share of its stability limit
-SHORT = 1e-4  # X.11 is tried at this share of that step, which is so short that the result does not depend on it
+SHORT = 1e-4  # before training X.11 is tried at this share of eta_local, a step too short to change the result
 NEVER = ("round", "round_x", "held")  # quantities that have no value if no round is certified
 WIDE = 500  # the power of the width is fitted to networks with at least so many neurons
 SOURCE = "docs/proofs/any_order.md#the-theorem"
@@ -127,7 +127,7 @@ def _converges(problem: Problem, setup: Setup, weights: Weights) -> bool:
     """
     if not expected(problem, setup, weights).promising:
         return False
-    # X.12 comes first, since it is the one that float64 expects to hold
+    # X.12 comes first, since float64 expects it to hold
     later_first = reversed(tuple(THEOREMS.values()))
     return any(theorem(problem, setup, weights).certified for theorem in later_first)
 

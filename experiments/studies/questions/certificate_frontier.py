@@ -22,7 +22,8 @@ from verification.judging.boundary import boundary
 
 STEPS, CLIENTS = 2, 2
 SMALLEST, FIRST, LARGEST, RATIO = 16, 4096, 2**19, 1.1
-# m >= 310 g^2 |X|^2 r_0^2 / lambda^4 suffices, where g is the spectral norm of the matrix of all |G_ij|, G = X X^T
+# Width m >= 310 g^2 |X|^2 r_0^2 / lambda^4 suffices for data X and an initial residual of norm r_0, where g is the
+# spectral norm of the matrix of all |G_ij|, and G = X X^T.
 CLOSED_FORM = 310
 SOURCE = "fl-ntk/B.3-certificate"
 
@@ -80,7 +81,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     def at_most(claim: str, source: str, right: np.ndarray, note: str = missing) -> Answer:
         """The answer about a bound on the smallest certified width.
 
-        If no width was certified, that width is above the largest width tried.
+        If no width was certified, the smallest certified width is above the largest width tried.
         """
         left = np.where(never, LARGEST + 1.0, width)
         return upper(claim, source, left, right, np.where(never & (right >= left), np.inf, 0.0), note=note)

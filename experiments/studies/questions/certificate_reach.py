@@ -32,7 +32,7 @@ from ntkfl.smooth_networks.window import needed_residual
 TEST = 500
 IMAGES = "digits", "fashion-mnist"
 LOOKS, STEPS = 4, 12  # the largest number of attempts, and of Gauss-Newton steps between two attempts
-CLOSE = 0.02  # the steps must bring the residual so near to the wanted one, relatively
+CLOSE = 0.02  # the largest relative distance of the residual after the steps from the wanted residual
 SHARE = 0.98  # the next attempt aims at this share of the required residual
 LEAST = 0.02  # the share is at least this, although the bound on the residual's rounding error is subtracted
 ROUNDING = 1e-9  # a generous bound on the relative rounding error of a distance

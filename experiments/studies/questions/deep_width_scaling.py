@@ -44,7 +44,7 @@ QUANTITIES = {
 }
 TO_LIMIT, TO_OWN = ("kernel", "limit", "prediction"), ("own", "drift")
 POWER = dict.fromkeys(TO_LIMIT, -0.5) | dict.fromkeys(TO_OWN, -1.0)
-# number of widths for which a panel shows runs; distance of several quantities that are drawn on one line
+# number of widths for which a panel shows runs; distance between several points that are drawn on one line
 SHOWN, APART = 3, 0.2
 # a convolution takes so many times as long as a dense layer with as many neurons as the convolution has channels
 CONVOLUTION = 100

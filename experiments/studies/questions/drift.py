@@ -35,7 +35,10 @@ def problem() -> Problem:
 
 
 def measure(point: Point) -> Measured:
-    """For each client, |w_c - w_0| with the connectivity loss over that without it, in the limit and in a network."""
+    """The ratio of the distances |w_c - w_0| with and without the connectivity loss, for each client.
+
+    The ratio is measured in the limit and in a network.
+    """
     beta, width = point["beta"], point["width"]
     setup = Setup(width=width, eta_local=ETA, local_steps=point["local_steps"], rounds=1)
     weights = draw(width, FEATURES, own_seed(point[SEED], width, bits=32))

@@ -23,7 +23,7 @@ from ntkfl.estimate import Rigour
 
 DELTA, HELD_OUT = 0.01, 700
 TRUE, RANDOM = "true", "random"
-LOSS = Loss()  # the loss min(1, |f - y|), which is 0 if f is the label, as the repaired form needs
+LOSS = Loss()  # the loss min(1, |f - y|); it is 0 if f is the label, which the repaired form of C.11 assumes
 SOURCE = "fl-ntk/C.11"
 (STATED,) = (statement for statement in STATEMENTS if statement.id == SOURCE)
 
@@ -67,7 +67,10 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The bound for each kind of labels, and for random labels that it is vacuous and that no network predicts them."""
+    """The answers about the bound for each kind of labels.
+
+    For random labels there are two more answers: that the bound is vacuous, and that no network predicts them.
+    """
     for labels in cells.labels.to_numpy():
         at = cells.sel(labels=labels)
         bound, unsure, loss, less_sure = at.bound, errors(at, "bound"), at["loss"], errors(at, "loss")

@@ -30,7 +30,7 @@ PARTITION, A_CLIENT, MOST_CLIENTS, MOST_TESTED = "dirichlet:0.3", 100, 100, 10_0
 SETUP = Setup(local_steps=5)
 ROUNDS = (1, 2, 3, 5, 7, 10, 15, 22, 32)
 IN_FLOAT64 = 20_000  # the largest number of images for which the limit's tiles are in float64
-AT_ONCE = 2**24  # so many values of hidden neurons are in memory at once, which take 128 MiB
+AT_ONCE = 2**24  # number of values of hidden neurons in memory at once; they take 128 MiB
 APART = 0.01  # the order of two limits counts if their test accuracies differ by at least this
 METHODS = {"fedavg": {}, "fedavgm": {"momentum": 0.9}, "scaffold": {}}
 SOURCE = "docs/proofs/linear_methods.md#rounds-without-a-matrix"
@@ -113,9 +113,9 @@ class Begun:
 
 
 def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_local: float) -> Iterator[np.ndarray]:
-    """The hidden weights after 0, 1, ... rounds less those before training, (m, d).
+    """The change of the hidden weights since before training, (m, d), after 0, 1, ... rounds.
 
-    They are those of the training engine up to rounding.
+    Up to rounding, the weights are those of the training engine.
 
     The steps of a client change its weights by linear combinations of its samples. So its pre-activations z, (n_c, m),
     change by products with the matrix x x' of its samples. A step then takes n_c^2 m operations in place of 2 n_c d m,
@@ -133,7 +133,7 @@ def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_loc
         weights, mean, controlled = hidden + moved, np.zeros_like(moved), np.zeros_like(moved)
         for number, (own, y) in enumerate(zip(begun, labels, strict=True)):
             x, gram, z = own.x, own.x @ own.x.T, own.x @ weights.T
-            before = controls[number]  # SCAFFOLD's variate of the client is c_i = -before' x
+            before = controls[number]  # SCAFFOLD's variate of the client is c_i = -before' x, where ' is the transpose
             drift = x @ control.T - (gram @ before if before.size else 0.0) if scaffold else 0.0
             turns = np.zeros_like(z)
             for _ in range(steps):

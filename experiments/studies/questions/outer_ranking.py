@@ -204,9 +204,9 @@ class Ranking:
         return int(np.sign(ends[1] - ends[0])) if ends[0] * ends[1] < 0 else 0
 
     def lost(self, picked: np.ndarray) -> int:
-        """The rounds of the budget that the predicted best candidate loses to the trained best.
+        """By how many rounds of the budget the trained best candidate is ahead of the predicted best.
 
-        They are the rounds that remain when the trained best has reached the final loss of the predicted best. Losses
+        These rounds remain in the budget when the trained best has reached the final loss of the predicted best. Losses
         are geometric means over the seeds `picked`.
         """
         curves = self.trained[:, picked].mean(axis=1)

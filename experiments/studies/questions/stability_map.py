@@ -119,7 +119,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _where_growth_begins(cells: Cells) -> Answer:
-    """The answer about the step at which growth begins, over the predicted limit.
+    """The answer about the step at which growth begins, divided by the predicted limit.
 
     In each column of the grid, this step lies between two neighbouring steps.
     """
@@ -206,7 +206,7 @@ def _small_server_steps(cells: Cells) -> Answer:
 def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: Cells, note: str) -> Answer:
     """The answer about the share of runs that do as predicted.
 
-    A single other run violates the claim. The claim holds only if there are runs of each kind.
+    A single run that does not do as predicted violates the claim. The claim holds only if there are runs of each kind.
     """
     chosen = np.any(list(kinds.values()), axis=0)
     if right[chosen].all():
