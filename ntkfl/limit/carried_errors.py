@@ -13,7 +13,8 @@ Several runs share each product with H, so that the entries of H are read once f
 A round of plain averaging multiplies the residual by M = I - H P, where P maps the residual to the clients' mean
 displacement times the server rate. Many rounds need few products with H, because powers of M are Chebyshev series. The
 eigenvalues x of M lie in [low, 1], so the eigenvalues of X = (2 M - (1 + low) I) / (1 - low) lie in [-1, 1]. On [-1, 1]
-the Chebyshev series of x^t and of 1 + x + ... + x^(t-1) may end after some sqrt(2 t log(1 / eps)) terms.
+some sqrt(2 t log(1 / eps)) terms of the Chebyshev series of x^t and of 1 + x + ... + x^(t-1) are enough for an error of
+eps, relative to the largest value of the function.
 """
 
 from abc import ABC, abstractmethod
@@ -79,9 +80,10 @@ class BoundedRound(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BlockErrors:
-    """The errors of the clients' decomposed blocks H_cc = V diag(q) V'.
+    """The errors of the clients' blocks as they are decomposed, H_cc = V diag(q) V'.
 
-    They are computed once, since they are the same for every method.
+    H_cc is the block of H for the samples of client c. The errors are computed once, since they are the same for every
+    method.
     """
 
     tiles: HeldGram
@@ -120,19 +122,21 @@ class BlockErrors:
 
 @dataclass(frozen=True)
 class Margins:
-    """Bounds of how far a computed round is from the round with the exact H and the exact P = u(H_D).
+    """Bounds of how far a computed round is from the round with the exact H and the exact P.
 
-    H_D holds the clients' own blocks H_cc of H, and 0 elsewhere. Norms are spectral.
+    P = u(H_D) is a function u, which belongs to the method, of the matrix H_D. H_D holds the clients' own blocks H_cc
+    of H, and 0 elsewhere. Norms are spectral.
     """
 
     local: LocalErrors
-    entry: float  # no diagonal entry of H is larger
+    entry: float  # an upper bound of the diagonal entries of H
     # lower and upper bound of the eigenvalues of P
     least: float
     most: float
-    largest: float  # no eigenvalue of H P is larger
-    alone: float  # no eigenvalue of H_D P is larger
-    steepest: float  # no eigenvalue of (H_cc + mu I), times the size of a local step, is larger; mu as in FedProx
+    largest: float  # an upper bound of the eigenvalues of H P
+    alone: float  # an upper bound of the eigenvalues of H_D P
+    # an upper bound of the size of a local step times an eigenvalue of H_cc + mu I, with mu as in FedProx
+    steepest: float
 
     @classmethod
     def of(cls, work: Blocks, round: LinearRound, errors: BlockErrors) -> "Margins":
@@ -156,7 +160,7 @@ class Margins:
             )
         tiles, plain = errors.tiles, work.response(round.pull)
         count, length, cut = 0, np.zeros(len(tiles)), np.zeros(len(tiles))
-        for steps in work.local_steps():  # one at a time, since all steps together are n K numbers
+        for steps in work.local_steps():  # one local step at a time, since the sizes of all steps are n K numbers
             interruption.check()
             count, length, cut = count + 1, length + steps, np.maximum(cut, steps)
 
@@ -173,7 +177,8 @@ class Margins:
             own = float((q * u).max()) + off * weight * walked * growth + (top + off) * wrong
             return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong), steepest, growth, turned
 
-        with np.errstate(all="ignore"):  # these steps may overflow beyond the clients' limit, where no bound is proved
+        # may overflow if eta_local is beyond the clients' limit, where no bound is proved
+        with np.errstate(all="ignore"):
             of_all = np.array(
                 [
                     of_client(owned, turning, off)
@@ -213,7 +218,8 @@ class Margins:
     def proved(self, work: Blocks, round: LinearRound, passing: bool = False) -> "Margins":
         """Returns these margins if error bounds of the rounds are proved for these steps.
 
-        `passing`: whether the run later changes to other steps. If so, a round of plain averaging may lengthen errors.
+        `passing`: whether the run later changes to other steps. If it does, steps with which a round of plain averaging
+        lengthens errors are allowed too.
 
         Raises:
             ValueError: no error bound is proved for these steps.
@@ -248,7 +254,7 @@ class RunState(NamedTuple):
     memory: tuple[np.ndarray, ...]
     # sums of the errors; before the first round, only a bound of the norm of the residual's error
     sums: tuple[float, ...]
-    image: Float[np.ndarray, "n C"]  # H times the move of the last round
+    image: Float[np.ndarray, "n C"]  # H times the last round's change of the coefficients
 
     @classmethod
     def start(cls, initial: Float[np.ndarray, "n C"], memory: tuple[np.ndarray, ...], wrong: float = 0.0) -> "RunState":
@@ -359,8 +365,9 @@ def bounded_rounds(
 def lost_in(local: LocalErrors, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, float, float]:
     """The errors that the rounding and the tiles of one round cause: in the residual, the coefficients and the drift.
 
-    The drift is the residual's distance from r(0) - H c. If the tiles have the error E, each move adds E times the move
-    to the drift, so all moves so far add E c. Hence the norm of c counts, not the length of the path that led to c.
+    The drift is the residual's distance from r(0) - H c. If the tiles have the error E, a round that changes the
+    coefficients by `move` adds E times `move` to the drift. So all rounds so far add E c. Hence this part of the bound
+    follows the norm of c, and not the sum of the norms of the rounds' changes.
     """
     size, before, after = (float(np.linalg.norm(part)) for part in (move, old.moved, new.moved))
     rounding, lost = UNIT * float(np.linalg.norm(new.residual)), UNIT * after
@@ -369,7 +376,7 @@ def lost_in(local: LocalErrors, old: RunState, move: np.ndarray, new: RunState) 
 
 
 def spread_within(weighted: float, largest: float) -> float:
-    """Returns weighted (2 - largest)^(-1/2), which is infinite if `largest` is 2 or more.
+    """Returns `weighted` times (2 - `largest`)^(-1/2), and infinity if `largest` is 2 or more.
 
     `largest` bounds the eigenvalues of H P, or of H_D P where clients train one after the other. Steps near their limit
     hardly shorten an error.
@@ -380,7 +387,7 @@ def spread_within(weighted: float, largest: float) -> float:
 def further(length: float, once: float, spread: float) -> float:
     """How much one more error adds to the bound `length`.
 
-    It adds at most `once` to the bound, and at most spread^2 to the bound's square.
+    The error adds at most `once` to the bound. It also adds at most `spread`^2 to the square of the bound.
     """
     return min(once, spread * (spread / (np.hypot(length, spread) + length)) if 0 < spread < np.inf else once)
 
@@ -518,9 +525,11 @@ class Series(NamedTuple):
     # coefficients of the powers and of the sums: (T, terms)
     powers: Float[np.ndarray, "T terms"]
     sums: Float[np.ndarray, "T terms"]
-    cut: Float[np.ndarray, "2 T"]  # (2, T): errors by truncation and rounding, of the powers and of the sums
+    # (2, T): error by truncation and rounding together; row 0 for the powers, row 1 for the sums
+    cut: Float[np.ndarray, "2 T"]
     rounds: Float[np.ndarray, " T"]
-    # degree of the interpolation; outside [-1, 1] no omitted term is larger than the term of this degree
+    # The number of interpolation nodes. Every Chebyshev polynomial of the series, also an omitted one, has a degree
+    # below this number. So outside [-1, 1] none of them is larger than the Chebyshev polynomial of this degree.
     nodes: int
 
     @classmethod
@@ -559,10 +568,11 @@ class SeriesState(NamedTuple):
     # residuals, sums: (T, n, C)
     residuals: Float[np.ndarray, "T n C"]
     sums: Float[np.ndarray, "T n C"]
-    # error bounds with three axes: with and without the errors of the stored matrices; of residuals and of sums; rounds
+    # Error bounds. Axis 0: with, then without, the errors of the stored matrices. Axis 1: of the residuals, then of the
+    # sums. Axis 2: the rounds.
     reached: Float[np.ndarray, "2 2 T"]
-    # error bounds of one step of the recursion (slips) and of `now` (far), each first with and then without the errors
-    # of the stored matrices
+    # slips: the error bounds of the recursion's steps so far, summed; far: an error bound of `now`. Both hold two
+    # numbers, with and then without the errors of the stored matrices.
     slips: Float[np.ndarray, "2"]
     far: Float[np.ndarray, "2"]
 

@@ -74,7 +74,7 @@ LOSSES = {loss.name: loss for loss in (LOGISTIC, SQUARES)}
 
 
 def _named(kind: str, number: float) -> str:
-    """The name of the loss with its number, written with as many digits as `loss_of` needs to make the same loss."""
+    """The name of the loss with its parameter, written with as many digits as `loss_of` needs to make the same loss."""
     return f"{kind}:{float(number)!r}".removesuffix(".0")
 
 
@@ -92,7 +92,7 @@ def huber(delta: float) -> ConvexLoss:
 
 
 def band(width: float) -> ConvexLoss:
-    """The loss that is half the square of |f - y| - width where |f - y| exceeds the width, and 0 elsewhere."""
+    """The loss (|f - y| - width)^2 / 2 where |f - y| exceeds the width, and 0 elsewhere."""
 
     def ends(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.minimum(np.nextafter(y - width, np.inf), y), np.maximum(np.nextafter(y + width, -np.inf), y)

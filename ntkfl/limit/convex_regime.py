@@ -12,7 +12,7 @@ losses is at most
 
     min_alpha [N alpha^T H alpha / (2 eta_l eta_g K T) + F(f_0 + H alpha)] / (1 - eta_l L)
 
-for all K, N and partitions. The minimum over alpha is kernel regression by the same loss with the ridge N / (eta_l
+for all K, N and partitions. The minimum over alpha is kernel regression with the same loss and the ridge N / (eta_l
 eta_g K T).
 """
 

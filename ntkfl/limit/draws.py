@@ -59,7 +59,7 @@ class Draws:
 
     @classmethod
     def every(cls, noise: Noise, columns: int) -> Iterator[tuple[float, Draws]]:
-        """Every choice of cohort and batches with its probability; the `columns` runs of one choice are all alike."""
+        """Yields every choice of cohort and batches with its probability, as `columns` runs that make this choice."""
         members = noise.blocks.clients.members
         cohorts = [noise.blocks.given] if noise.blocks.given else list(combinations(range(len(members)), noise.cohort))
         for cohort in cohorts:
@@ -86,8 +86,9 @@ class Draws:
     def displacements(
         self, residual: Float[np.ndarray, "n m"], drift: Float[np.ndarray, "n m"] | None = None
     ) -> Float[np.ndarray, "n m"]:
-        """The displacement of each drawn client by its batches, and 0 for the other clients; `drift` as in
-        `DrawnRound`.
+        """The displacement of each drawn client by its batches, and 0 for the other clients.
+
+        `drift`: how much the clients' memories lower each sample's residual in a local step, for a unit of step length.
         """
         blocks, pull = self.noise.blocks, self.noise.pull
         if self.noise.batch is None and drift is None:
@@ -113,7 +114,8 @@ def choices(noise: Noise) -> int:
     ways = [_ways(*noise.steps_of(client)) for client in range(len(members))]
     if given:
         return prod(ways[client] for client in given)
-    # sums[s]: the sum over all cohorts of s of the clients so far, of the product of these clients' numbers of choices
+    # sums[s]: a cohort of s clients has as many choices as the product of its clients' numbers of choices; this is the
+    # sum of these products over all cohorts of s of the clients so far
     sums = [1] + [0] * noise.cohort
     for way in ways:
         for size in range(noise.cohort, 0, -1):

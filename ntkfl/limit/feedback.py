@@ -1,8 +1,9 @@
 """Bounds of the growth of errors in rounds that remember one vector, such as the server's momentum.
 
-The response to an error of the residual is T(w)^-1, with T(w) = k H + s w (w + p) / (w + b) and w = z - 1. The number k
-and the functions s, p and b belong to the method. s, p and b are functions of H_D, which holds the clients' own blocks
-H_cc of H and is 0 elsewhere. Such a function is given by its values at the eigenvalues q of the blocks.
+Errors are followed by their z-transforms over the rounds. An error of the residual acts on the run through T(w)^-1,
+with T(w) = k H + s w (w + p) / (w + b) and w = z - 1. The number k and the functions s, p and b belong to the method.
+s, p and b are functions of H_D, which holds the clients' own blocks H_cc of H and is 0 elsewhere. Such a function is
+given by its values at the eigenvalues q of the blocks.
 
 The j-th power of the round map is an integral of the resolvent over a circle |z| = R. So a bound of T(w)^-1 on this
 circle bounds every power.
@@ -47,7 +48,7 @@ class LocalErrors(NamedTuple):
 
 
 class Wobble(NamedTuple):
-    """Bounds of the errors of the computed s, p, b and W.
+    """Bounds of the errors of the computed s, p, b and W, where W is `Feedback.weights`.
 
     The error of s is relative, and the error of W is in the spectral norm.
     """
@@ -88,7 +89,7 @@ class Feedback:
     wobble: Callable[[LocalErrors], Wobble]
     # a function of (errors, r, memory, move, new memory): the norms of the errors of the new memory and of the move
     slips: Callable[[LocalErrors, np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[float, float]]
-    # kept, ahead, passed: their values at q, or one number for all q
+    # kept, ahead and passed in the formulas above: their values at q, or one number for all q
     kept: Float[np.ndarray, " n"] | float = 0.0
     ahead: Float[np.ndarray, " n"] | float = 0.0
     passed: Float[np.ndarray, " n"] | float = 0.0
@@ -171,7 +172,7 @@ class Gains(NamedTuple):
                 delta = w * (w + p) / (w + b) / norm
                 turned = TURNS @ np.stack([delta.real, delta.imag])
                 lows = turned.min(axis=1)
-                back = TURNS[:, 0] < 0  # turns by more than a right angle, for which a larger A lowers the bound
+                back = TURNS[:, 0] < 0  # angles with a negative cosine; for these a larger A lowers the bound
                 cosines = TURNS[back, 0]
                 by_client = (turned[back] + cosines[:, None] * most).min(axis=1)
                 lows[back] = np.maximum(by_client, lows[back] + cosines * top)
@@ -212,7 +213,7 @@ class Gains(NamedTuple):
         def by_sums(norm: np.ndarray) -> float:
             return clients.sum_of_largest(own(norm))
 
-        ones, even = np.ones(len(s)), spectrum.evened  # where `norm` is `even`, delta is a single number at z = -1
+        ones, even = np.ones(len(s)), spectrum.evened  # if `even` is the norm, all entries of delta are equal at z = -1
         totals = over_the_circle(ones, by_sums(ones))
         if totals is None:
             totals = over_the_circle(even, by_sums(even))

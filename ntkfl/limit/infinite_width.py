@@ -105,8 +105,9 @@ class Regime(ABC):
     def residual(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """r(t) = y - y(t), in the shape of `outputs`.
 
-        As r(t) -> 0, the difference y - outputs(t) loses digits, which this method keeps. They are kept if P is
-        positive, as it is for steps below the clients' limit, or if H is not singular.
+        As r(t) -> 0, the difference y - outputs(t) loses digits. This method keeps these digits if H is not singular,
+        or if P is positive. P maps the residual to the clients' displacements; it is positive for steps below the
+        clients' limit.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -196,7 +197,7 @@ class Regime(ABC):
         return np.sqrt(np.maximum(self._finite(squared), 0)).reshape(np.shape(rounds))
 
     def _predicted(self, c: Float[np.ndarray, "T n C"], kernels: Iterable[np.ndarray]) -> Float[np.ndarray, "T p C"]:
-        """h . c_t for the points of these kernel matrices, which are used one after the other."""
+        """h . c_t for the points of these kernel matrices; the matrices are used one after the other."""
         rows = c.swapaxes(1, 2).reshape(-1, c.shape[1])  # copied once for all kernels
         values = np.concatenate([rows @ h.T for h in kernels], axis=1)
         return self._finite(values.reshape(len(c), c.shape[2], -1).swapaxes(1, 2))
@@ -267,7 +268,7 @@ class Regime(ABC):
         search: Callable[[np.ndarray, float], int],
         what: str = "every residual",
     ) -> int:
-        """The round that `search` finds, called with r(0) and eps |r(0)|; 0 if no round is needed.
+        """The round that `search` returns for r(0) and the target eps |r(0)|; 0 if no round is needed.
 
         Raises:
             ValueError: eps not positive, a step beyond the stability limit; as `search`.
@@ -500,7 +501,7 @@ class KernelRegime(Regime):
         A residual that stays for ever because H is singular causes no warning.
         """
         setup, below = self.setup, self._local_limit()
-        # by X.3 these steps are stable for any H, so that no decomposition is needed
+        # by fl-ntk/X.3 these steps are stable for any H, so that no decomposition is needed
         if setup.eta_local < below and setup.eta_global <= 1:
             return None
         remedy = f"eta_local < {below:.6g} keeps every eta_global <= 1 stable"
@@ -645,7 +646,8 @@ def algorithm1_limit(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | 
 
 
 def warn_if_unstable(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None) -> str | None:
-    """Warn the caller of the caller if the steps pass the stability limit at infinite width, or that of `gram`.
+    """Warn if the steps pass the stability limit that H sets; the warning names the line that called this function's
+    caller.
 
     Args:
         problem: data.

@@ -1,7 +1,7 @@
 """The rounds of a method with their error bounds, saved in a file, from which a run that was stopped is continued.
 
-The file has a mark, a checksum of the run's data, kernel, method and settings, by which the file of another run is
-refused.
+The file has a mark, which is a checksum of the run's data, kernel, method and settings. A file with another mark
+belongs to another run and is refused.
 """
 
 from __future__ import annotations
@@ -195,7 +195,8 @@ class KeptRun:
     def _require_time(self, done: int, series: bool) -> None:
         """Refuse rounds, or terms of a series, that take more than about a day of one core.
 
-        If powers of a round are quick and no file keeps the run, the limit is a quarter of an hour.
+        The limit is a quarter of an hour if no file keeps the run and the samples are so few that powers of a round
+        take only seconds.
 
         Raises:
             ValueError: the rounds or terms take longer; the message says how many rounds would fit.
@@ -241,7 +242,7 @@ class KeptRun:
         return kept
 
     def _mark(self) -> str:
-        """The mark, with some rows of the kernel, by which the file of another run is refused."""
+        """The mark of the run, in which the kernel is represented by some of its rows."""
         digest, problem, tiles = hashlib.sha256(self.identity.encode()), self.regime.problem, self.regime.tiles
         rows = np.unique(np.linspace(0, len(tiles) - 1, ROWS).astype(int))
         for part in (problem.x, problem.y, problem.owner, tiles[rows].astype(tiles.dtype)):

@@ -17,9 +17,11 @@ from ntkfl.gram.tiles import UNIT, HeldGram
 from ntkfl.limit.round_modes import ClientModes
 from ntkfl.memory import require
 
-EXHAUSTED = 1e-12  # a space is exhausted if the next step is below this times |T|
+# the Krylov space is exhausted if the next vector, before it is scaled to norm 1, is below this times the largest entry
+# of T
+EXHAUSTED = 1e-12
 ENTRIES = 2**26  # the largest number of entries in all vectors of those runs that share products
-BLOCK = 512  # number of columns that are multiplied at a time for a whole spectrum
+BLOCK = 512  # number of columns in one product, when a whole spectrum is computed
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,10 @@ class Lanczos:
     def of(
         cls, product: Callable[[np.ndarray], np.ndarray], starts: Float[np.ndarray, "n C"], steps: int
     ) -> Iterator[tuple[Lanczos, Float[np.ndarray, "n k"]]]:
-        """Yields the run from each start, with the run's V; a run ends early if its space is exhausted.
+        """Yields the run from each start, with the run's V; a run ends early if its Krylov space is exhausted.
 
-        As many runs as fit ENTRIES numbers share products. Every vector is made orthogonal to all earlier vectors,
-        twice.
+        Each product with A serves several runs: as many as have at most ENTRIES numbers together. Every vector is made
+        orthogonal to all earlier vectors, twice.
         """
         n, count = starts.shape
         steps = min(steps, n)
@@ -177,7 +179,7 @@ def _last_of_inverse(diagonal: np.ndarray, beside: np.ndarray) -> float:
 
 WHOLE = 500  # the largest number of samples for which the matrix is decomposed
 SEARCHES = 16  # the largest number of functions of the clients' blocks whose largest eigenvalues are remembered
-# number of products with H; largest number of Ritz vectors that are removed before a norm is taken
+# number of products with H; largest number of Ritz vectors that are split off before the norm of the rest of A is taken
 PRODUCTS, VECTORS = 60, 20
 KRYLOV = 2 * PRODUCTS + 4 * VECTORS  # the largest number of vectors of length n that a search holds
 TOGETHER = 512  # clients are grouped until a group has this many samples; the blocks of a group are multiplied together
@@ -186,7 +188,7 @@ SLACK = 1e-9  # allowance for rounding, relative to the squared Frobenius norm
 
 @dataclass(eq=False)
 class _Search:
-    """A search for the largest eigenvalue of A, which depends on the values w of a function, with its results."""
+    """The results of a search for the largest eigenvalue of A, where A depends on the values w of a function."""
 
     values: Float[np.ndarray, " n"]  # w
     # a Ritz value, the norm of its residual, and an upper bound of the eigenvalues, which is NaN until it is computed
@@ -221,8 +223,9 @@ class LargestEigenvalues:
     _searches: list[_Search] = field(default_factory=list)
 
     def near(self, values: Float[np.ndarray, " n"]) -> tuple[float, float]:
-        """A lower bound of the largest eigenvalue, and a distance from this bound within which the search puts an
-        eigenvalue.
+        """A lower bound of the largest eigenvalue, and a distance.
+
+        By the search, an eigenvalue lies within this distance of the bound.
         """
         search, least, most = self._of(values)
         value, off = search.numbers[:2].tolist()
@@ -308,7 +311,7 @@ def _squared(gram: HeldGram, clients: ClientModes, root: np.ndarray) -> float:
 
 
 def _turned(clients: ClientModes, root: np.ndarray, group: range, block: np.ndarray) -> np.ndarray:
-    """D V' times rows of these clients."""
+    """D V' times the rows in `block`, which belong to the samples of these clients."""
     turned, end = np.empty_like(block), 0
     for c in group:
         interruption.check()

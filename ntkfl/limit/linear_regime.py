@@ -53,8 +53,8 @@ class MovingWindow:
 def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
     """The round that maps the mean of the last `size` models to the next such mean.
 
-    Besides the method's own memory the round remembers vectors u_j, one for each of the last Q = `size` models but the
-    oldest: the model minus the mean of all Q models.
+    Besides the method's own memory, the round remembers vectors u_j. There is one for each of the last Q = `size`
+    models except the oldest. It is the difference of this model from the mean of all Q models.
 
     Let the method remember nothing, and let its round multiply a mode by the factor l = 1 - nu. The eigenvalues z of
     the round with the window then satisfy z^Q = (l/Q) (1 + z + ... + z^(Q-1)). If z is on the unit circle, l is real
@@ -374,8 +374,10 @@ class LinearRegime(Regime):
         """The largest stable server rate, and the largest eta_local at which clients contract; NaN if unknown.
 
         If no formula gives the server rate, a search finds a rate such that rounds are stable just below it and not
-        stable just above. This search is made for states of at most 800 rows. The eta_local is 2 / (max_c |H_cc| +
-        pull). Below this number, every local step of a client alone lowers the client's residual.
+        stable just above. This search is made for states of at most 800 rows. The largest eta_local is 2 / (max_c
+        |H_cc| + mu), divided by the largest of `step_factors`, where mu is the strength with which clients are drawn
+        back to their start, as in FedProx. Below this number, every local step of a client alone lowers the client's
+        residual.
         """
         local = self._local_limit(self.round.pull) / max(self.step_factors, default=1.0)
         if self.response_eigenvalues is None or self.round.server_rate is None:
@@ -576,7 +578,8 @@ class LinearRegime(Regime):
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         """The result of `LinearRound.onward` for round t.
 
-        If the round before had other steps, `image` does not determine the memory and is not used.
+        `image` is H times the move of the round before. If that round had other steps, `image` does not determine the
+        memory and is not used.
         """
         now = self._of_round(t)
         if t and self._of_round(t - 1) is not now:
@@ -660,9 +663,9 @@ def run_of(
     settled: int,
     period: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """r(t) and c_t, (T, n, C) each, of rounds that recur; many rounds are computed at once.
+    """r(t) and c_t, (T, n, C) each; many rounds are computed at once.
 
-    From round `settled` on, the rounds recur with this period.
+    From round `settled` on, the rounds repeat with the period `period`.
     """
     n = len(initial)
 

@@ -315,7 +315,7 @@ def _momentum_feedback(values: np.ndarray, server_rate: float, momentum: float, 
     """
     ahead = 1 + momentum if nesterov else 1.0
     ones = np.ones(len(values))
-    with np.errstate(divide="ignore"):  # `OuterSpectrum.known` checks the quotients
+    with np.errstate(divide="ignore"):  # a value of 0 gives an infinite s, which `OuterSpectrum.known` detects
         spectrum = OuterSpectrum(1 / (ahead * values), (1 - momentum) * ones, ones / ahead)
         smallest = values.min()
 

@@ -8,7 +8,7 @@ function K of H_D, rounds of the same steps do not lengthen the norm whose squar
     |y + c m|_H^2 + m' (K - h H) m,   where |v|_H^2 = v' H v and ' transposes.
 
 If the steps change, S and K change too. Where no such numbers are found, as for steps beyond the limit, a round
-lengthens the norm by a factor that is known.
+lengthens the norm by at most a known factor.
 
 Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember-where-steps-change.
 """
@@ -27,7 +27,7 @@ from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import ClientModes
 
 SAMPLED, ROUNDS = 64, 16  # number of eigenvalues of a round, and of rounds, that a search for constants looks at
-ROUNDING = 1e-12  # numbers of order 1 whose computed value is below this may be 0
+ROUNDING = 1e-12  # a number of order 1 counts as positive only if its computed value is above this
 LOOSE = 1e-6  # added to the growth of a round, so that rounding does not decide whether this growth is proved
 INFINITE = 1e300  # stands for infinity in a search, which subtracts values from each other
 REFUSED = "no error bound is proved for these steps"
@@ -52,7 +52,7 @@ class Constants(NamedTuple):
 
     @property
     def move_weight(self) -> float:
-        """w = (1 + c)^2 - h, the factor of |m|_H^2 in the norm after a move m from 0."""
+        """w = (1 + c)^2 - h, the factor of |m|_H^2 in the squared norm if y = m, as after a motion from 0."""
         return (1 + self.shift) ** 2 - self.subtracted
 
 
@@ -325,7 +325,7 @@ class _Known:
 def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) -> list[RoundNorm]:
     """The norms of successive rounds.
 
-    All rounds have these constants, except that a round for which they prove nothing, and the rounds after it, get new
+    The first rounds have these constants. If they prove nothing for a round, this round and the rounds after it get new
     constants.
 
     Raises:
@@ -339,7 +339,7 @@ def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) 
         if not motion.room(constants) > ROUNDING:
             constants = constants_of([some := _sampled(motion)])
             if growing and not motion.room(constants) > ROUNDING:
-                constants = _least(lambda norm: some.lengthened(norm)[1], [some])  # the norm that is lengthened least
+                constants = _least(lambda norm: some.lengthened(norm)[1], [some])  # those whose norm grows least
         now = _Known.of(motion, constants, growing)
         if before is not None:
             norms[-1] = norms[-1]._replace(stretched=before.stretched(now))

@@ -1,8 +1,8 @@
 """Many equal rounds at once, by squaring the map of the moments over a cycle of rounds again and again.
 
 If nothing is drawn, a round takes the covariance X to M X M^T + Q, and several rounds together have the same form. If
-clients or batches are drawn, the draws turn a mean into covariance. The map of the covariance and of the mean's outer
-product is then written out as a matrix.
+clients or batches are drawn, the draws add to the covariance, by an amount that also depends on the mean. The map of
+the covariance and of the mean's outer product is then written out as a matrix.
 
 Source: docs/proofs/random_rounds.md#many-rounds-at-once.
 """
@@ -56,7 +56,7 @@ class QuietRounds(NamedTuple):
     """
 
     mean: Float[np.ndarray, "m m"]
-    spread: Matrix  # M, at all points
+    spread: Matrix  # M, with residuals at all points of a kernel
     added: Matrix  # Q
 
     def then(self, later: QuietRounds) -> QuietRounds:

@@ -75,10 +75,10 @@ VECTORS, ITERATIONS = 4, 60  # numbers of vectors and of iterations in the searc
 PRODUCTS, SEARCHED = 60, 40
 MANY = 8  # computing all eigenvectors takes no longer than this many times n products with vectors
 QUADRATURE = 1e-12  # rounding of the nodes and weights of a quadrature
-LONGEST = 1e60  # responses of this size have no computed eigenvalues, because squares of products would overflow
+LONGEST = 1e60  # eigenvalues are not computed for responses of this size, because squares of products would overflow
 RITZ = "eigenvectors with their residuals"
 RESOLVED = 1e-3  # a rate counts as known if its error is at most this share of its distance from 1
-OWN = 64  # number of new points whose kernel with themselves is computed at a time
+OWN = 64  # kernel values among new points are computed for blocks of this many points
 DENSE = 8.5  # number of (n, n) matrices of float64 that a regime with a whole Gram matrix needs
 # number of (m, m) matrices that a client of m samples needs until its block is decomposed, in addition to its basis
 DECOMPOSED = 4
@@ -207,7 +207,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def outermost(self) -> tuple[Estimate, Estimate] | None:
-        """The smallest and the largest eigenvalue of H u(H_D), a number each; None if they do not determine the rounds.
+        """The smallest and the largest eigenvalue of H u(H_D), shape () each; None if they do not determine the rounds.
 
         The interval of the smallest eigenvalue begins at 0 if rounding, or a search that was cut short, leaves this
         eigenvalue unknown.
@@ -268,15 +268,16 @@ class MatrixFreeRegime(LinearRegime):
     def _largest_at_most(self) -> float:
         """A bound of the largest eigenvalue of H u(H_D).
 
-        It is the sum of the bounds of the diagonal blocks, which bounds a positive matrix.
+        It is the sum of bounds for the clients' diagonal blocks. Such a sum bounds the largest eigenvalue of a positive
+        matrix.
         """
         return self._measured.largest
 
     @cached_property
     def rate_estimate(self) -> Estimate:
-        """The spectral radius of a round, a number.
+        """An estimate, shape (), of the spectral radius of a round.
 
-        Its interval ends at 1 if the smallest eigenvalue is not resolved.
+        The interval of the estimate ends at 1 if the smallest eigenvalue is not resolved.
 
         Raises:
             ValueError: a method whose clients remember, or another method without a symmetric map.

@@ -48,7 +48,8 @@ BASIS, RESTARTS = 80, 40
 TURNS, MOMENTS, STAY = 200, 12, 4
 FURTHER = 8  # number of further second moments that are tried for bounds of a radius, after the search for the radius
 ASIDE_RADIUS = 1e-7, 1e-5, 1e-3  # relative distances from a radius at which bounds of the radius are tried
-# single precision is used in the preconditioner if the radius is at least this relative distance from that of the mean
+# single precision is used in the preconditioner if the radius exceeds that of the mean round's map by at least this
+# share
 SINGLE = 1e-4
 SINGLE_RANGE = 1e-30, 1e30  # range of radii for which single precision neither vanishes nor overflows
 RESTART = 20  # the smallest number of vectors that GMRES keeps; with so few, GMRES stalls if the radius is close to 1
@@ -208,9 +209,9 @@ class StateMoments:
     def rate_bounds(self) -> tuple[float, float]:
         """A lower and an upper bound of the rate, rounding included.
 
-        The radius is never below that of the mean round. If 1 is between the bounds found so far, the limit of a driven
-        state may show on which side of 1 the radius is. If part of the residual stays for ever, `WITH_RESTS` takes the
-        place of 1.
+        The radius is never below that of the mean round. If 1 is between the bounds found so far, the second moments
+        that solve S = following(S) + I may show on which side of 1 the radius is. If part of the residual stays for
+        ever, `WITH_RESTS` takes the place of 1.
 
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
@@ -252,9 +253,9 @@ class StateMoments:
         """A lower and an upper bound of the radius, rounding included; 0 and infinity where none is known.
 
         Let T be the map divided by the radius, and let Z be a combination of the tried moments for which Z - T(Z) is
-        nearly the unit matrix minus a multiple of the eigenvector S. Let X = Z + c S at a level above 1, and X = Z - c
-        S at a level below 1. For some c, D = level X - T(X) is then near the unit matrix. The code tests whether D and
-        X are positive definite.
+        nearly the unit matrix minus a multiple of the eigenvector S. To test whether the radius of T is below a level
+        above 1, let X = Z + c S. To test whether it is above a level below 1, let X = Z - c S. For some c, D = level X
+        - T(X) is then near the unit matrix. The code tests whether D and X are positive definite.
 
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
@@ -291,9 +292,9 @@ class StateMoments:
         return basis.spread(basis.turned(second / np.linalg.norm(second)), level).astype(float)
 
     def _rounding(self, level: float) -> float:
-        """The rounding error of the moments minus the next moments divided by the level.
+        """The rounding error of X - T(X) / level, where X are second moments and T is their map.
 
-        It is relative to the norm of the moments.
+        The error is relative to the norm of X.
         """
         return ROUNDED * len(self.mean) * EPSILON * (1 + self._length / level)
 

@@ -171,8 +171,8 @@ class Noise:
         """F^T covariance(F S F^T) F, where S is `second` and F are the modes of the mean round.
 
         The modes satisfy F^T u(H_D) F = diag(nu). If the weights of every pair of clients have the same relative
-        covariance (`_alike`), the part of the pairs is a multiple of diag(nu) S diag(nu). Then only the clients' own
-        blocks of F S F^T remain, and two large products are needed instead of six.
+        covariance (`_alike`), the contribution of all pairs of clients is a multiple of diag(nu) S diag(nu). Then only
+        the clients' own blocks of F S F^T remain, and two large products are needed instead of six.
         """
         alike = self._alike
         if alike is None:
@@ -541,7 +541,10 @@ class RandomRegime(Regime):
         return total
 
     def _moments(self, rounds, initial_outputs, quantity, gram: np.ndarray | None = None) -> np.ndarray:
-        """`quantity` of E r (n, C) and of the covariance (C, p, p), for each of these rounds along a leading axis."""
+        """The values of the function `quantity` in these rounds, along a leading axis.
+
+        The function takes E r, (n, C), and the covariance, (C, p, p).
+        """
         t, moments = checked_rounds(rounds), {}
         initial, steps = self._initial_residual(initial_outputs), np.unique(t).tolist()
         with np.errstate(over="ignore", invalid="ignore"):  # overflows are reported below

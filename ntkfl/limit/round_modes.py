@@ -1,4 +1,4 @@
-"""The spectral form of a federated round at infinite width, by which any number of rounds costs one decomposition.
+"""The spectral form of a federated round at infinite width: one decomposition gives any number of rounds.
 
 H is the Gram matrix and P = blockdiag_c f_K(H_cc), where f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k. One round multiplies
 the residual by M = I - rho H P, where rho = eta_g / N. M is not symmetric, but H P has the eigenvalues nu of a
@@ -63,8 +63,8 @@ def of_clients(
 
     `work` is called with a client's samples, and with the client's entry of each of the other sequences. If there are
     many samples, threads share the clients, and each thread uses one BLAS thread. The reason is that several BLAS
-    threads within blocks of some hundred rows would wait for each other in every product, on busy cores for
-    milliseconds.
+    threads within blocks of some hundred rows would wait for each other in every product. On busy cores they would wait
+    for milliseconds.
     """
     if sum(owned.size for owned in members) < SHARED:
         yield from map(work, members, *others)
@@ -236,7 +236,7 @@ class RoundModes:
         nu = np.where(np.abs(nu) > max(_rounding(nu), response_noise * root.max(initial=0.0)), nu, 0.0)
         outward, coefficients = factor @ q, (u[:, kept] / root) @ q
         drive = clients.apply(response, outward).T
-        with np.errstate(over="ignore"):  # a mode too large to be squared is not at rest
+        with np.errstate(over="ignore"):  # a row whose squares overflow does not count as rest
             at_rest = (nu == 0) & (np.linalg.norm(drive, axis=1) <= response_noise)
         drive[at_rest] = 0.0  # the noise in these modes would drift with t
         start = coefficients.T if kept.all() and nu.all() else None
@@ -282,5 +282,6 @@ def _rounding(eigenvalues: np.ndarray) -> float:
 def _spread(modes: np.ndarray, scale: np.ndarray, w: np.ndarray) -> np.ndarray:
     """modes @ (scale_t * w) for every t: modes (n, r), scale (T, r), w (r, C) -> (T, n, C)."""
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = np.where(w.T == 0, 0.0, scale[:, None, :] * w.T)  # an absent mode stays 0 even if its scale overflows
+        # a mode with w = 0 stays 0 even if its scale overflows
+        scaled = np.where(w.T == 0, 0.0, scale[:, None, :] * w.T)
         return np.tensordot(scaled, modes, axes=(2, 1)).swapaxes(1, 2)

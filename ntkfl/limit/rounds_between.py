@@ -15,8 +15,8 @@ from ntkfl import interruption
 from ntkfl.limit.linear_regime import LinearRegime, mode_maps
 from ntkfl.limit.matrix_free import MatrixFreeRegime
 
-# An exponent of two. The first 2^6 rounds are checked one by one. After them only the block of 2^6 rounds in which the
-# residual passes eps is checked round by round.
+# With this number as s, the first 2^s rounds are checked one by one. After them, only the block of 2^s rounds in which
+# the residual passes eps is checked round by round.
 STRETCH = 6
 POWERS_UP_TO = (
     300  # powers are taken of maps of up to this many rows; a larger map is first restricted to a Krylov space

@@ -99,8 +99,9 @@ class DrawnRound:
         return self._summed(self.chance) + np.concatenate([self.always, np.zeros_like(self.always)])
 
     def _summed(self, times: Float[np.ndarray, " N"]) -> Float[np.ndarray, "2n 2n"]:
-        """The clients' contributions to the move and then to the memories, each client's multiplied by its number in
-        `times`.
+        """The map of the state to the move and then to the changes of the memories, summed over the clients.
+
+        The contributions of a client are multiplied by the client's number in `times`.
         """
         own = times[self.owner][:, None]
         shared = times @ self.weights_of_clients * self.shared
@@ -384,9 +385,10 @@ class ScheduledRegime(RandomRegime):
         )
 
     def _require_reachable(self, initial: np.ndarray, target: float) -> None:
-        """As in other regimes, with one more condition.
+        """Raise a ValueError as in other regimes, and also if clients that are in no cohort keep the residual above the
+        target.
 
-        In r(t) = r(0) - H c the coefficients c are 0 at the samples of clients that are in no cohort.
+        In r(t) = r(0) - H c the coefficients c are 0 at the samples of these clients.
         """
         super()._require_reachable(initial, target)
         if not self.absent:
@@ -414,7 +416,8 @@ class ScheduledRegime(RandomRegime):
                 yield second
 
         *_, driven = moments(np.zeros((size, size)))
-        assert isinstance(self.mean_square, StateMoments)  # regimes with given cohorts have no other class
+        # the class of the mean square in every regime with given cohorts
+        assert isinstance(self.mean_square, StateMoments)
         return float(np.mean([np.trace(after[:n, :n]) for after in moments(self.mean_square.resting(driven))]))
 
     @property

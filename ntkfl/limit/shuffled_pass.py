@@ -183,8 +183,9 @@ class ShuffledBlocks(Blocks):
     right: ClientModes | None = None  # the right singular vectors; None if the responses are symmetric
 
     def response(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """The eigenvalues, or singular values, of the mean responses; the argument `pull` is not used, since the passes
-        have it.
+        """The eigenvalues, or singular values, of the mean responses.
+
+        The argument `pull` is not used, since the passes already contain the pull.
         """
         assert self.responses is not None
         return self.responses
@@ -204,7 +205,7 @@ class ShuffledBlocks(Blocks):
         return applied
 
     def moved(self, residual: Vectors, slope: Vectors, pull: float = 0.0) -> Vectors:
-        """As `Blocks.moved`; the argument `pull` is not used, since the passes have it."""
+        """As `Blocks.moved`; the argument `pull` is not used, since the passes already contain the pull."""
         moved = np.empty_like(residual)
         for owned, matrix in zip(self.clients.members, self._moves, strict=True):
             moved[owned] = matrix @ np.concatenate([residual[owned], slope[owned]])
@@ -213,7 +214,7 @@ class ShuffledBlocks(Blocks):
     def lengths(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
         """As `Blocks.lengths`, where a pass has a step for each of its batches.
 
-        The argument `pull` is not used, since the passes have it.
+        The argument `pull` is not used, since the passes already contain the pull.
         """
         lengths = np.empty(len(self.gram))
         for owned, own in zip(self.clients.members, self.passes, strict=True):
