@@ -52,7 +52,7 @@ def run(
     own = -(-width // max(1, len(devices)))
     fit = clients_at_once(n_clients, numbers_held(samples, d), d, own, np.dtype(dtype).itemsize, len(keep), memory)
     x, y = in_groups(x.astype(dtype), y.astype(dtype), min(fit, max(1, ROWS // samples)))
-    with jax.default_matmul_precision("highest"):  # otherwise some GPUs would multiply with ten bits
+    with jax.default_matmul_precision("highest"):  # otherwise some GPUs would round factors to ten bits
         arrays = _run(
             x,
             y,

@@ -134,7 +134,8 @@ def passes(dtype: str) -> Passes:
         for e in range(len(entries)):
             entry = entries[e]
             c, i = entry.client, entry.sample
-            # a neuron that was on and is off misses this pull; a neuron that was off and is on gains it
+            # compared with a neuron that keeps its pattern, `pull` is missing if this neuron was on at the start, and
+            # extra if it was off
             if entry.switched:
                 more = -pull[c, i] if entry.start >= zero else pull[c, i]
                 entry.extra += more

@@ -297,7 +297,10 @@ NOT_PRIVATE = {"bound": 1e6, "noise": 0.0, "cap": 9.0}
 
 @dataclass(frozen=True)
 class LimitCase:
-    """A limit case of some methods with these options. `says` is what holds exactly, and `equals` computes it."""
+    """A limit case of some methods with these options.
+
+    `says` is a sentence on what a method equals in this case, and `equals` computes this simpler model.
+    """
 
     name: str
     says: str

@@ -232,8 +232,9 @@ TINY = 450  # minus the binary exponent of the smallest pixels for which the err
 FAR_PIXEL = 400
 _ENTRIES = 2**15  # pairs of pixels computed at a time; temporary arrays of this size stay in cache
 _BORDER = ((0, 0), *((1, 1),) * 4)
-_COPIES = 24  # the largest number of entries held for each pair of pixels; half as many more with the error
-_SUMMED = 13 * U  # relative rounding error of `_sums`, with the factor 1/9 in it and a gain that multiplies it
+_COPIES = 24  # the largest number of entries held for each pair of pixels; 1.5 times as many if errors are bounded too
+# relative rounding error of a result of `_sums`, which has the factor 1/9, and of its product with a gain
+_SUMMED = 13 * U
 
 
 def convolutional(
@@ -391,7 +392,9 @@ def _of_parts(
 
 
 def _patches(pixels: Pairs, s: Rows, t: Rows, phi: Activation) -> Pairs:
-    """The angles between patches of 3 x 3 pixels; beyond the border a pixel is 0; a patch of zeros is at 90 degrees.
+    """The angles between patches of 3 x 3 pixels, where a pixel beyond the border is 0.
+
+    The angle between a patch of zeros and any other patch counts as 90 degrees.
 
     Let a and b be the vectors of the norms of the pixels of the two patches, each divided by the norm of its patch.
     Then 1 - cos of the angle between the patches is |a - b|^2 / 2 plus the sum over the pixels of a b times 1 - cos of

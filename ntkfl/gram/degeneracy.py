@@ -41,7 +41,8 @@ def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
 
     For unit rows 4 H_inf = s + (2/pi) s arcsin(s) with s = x_i.x_j, a series of s and of all positive even powers. The
     even powers separate rows that are neither parallel nor antipodal. Only the first power separates x from -x. For a
-    family of pairs (x, -x), it separates all of them at once exactly if the directions x are linearly independent.
+    family of pairs (x, -x), the first power separates all pairs at once exactly if the directions x are linearly
+    independent.
 
     Args:
         x: samples, shape (n, d).
@@ -150,7 +151,10 @@ def _parallel(x: np.ndarray) -> np.ndarray:
 
 
 def _groups(same: np.ndarray, names: np.ndarray) -> Groups:
-    """The sets of two or more rows in which `same` marks each row as equal to the first; a set has its rows' names."""
+    """The sets of two or more equal rows, each as the `names` of its rows.
+
+    A set has a row and those later rows that `same` marks as equal to it, unless they are in an earlier set.
+    """
     np.fill_diagonal(same, True)
     groups, free = [], np.ones(len(same), bool)
     for row in np.flatnonzero(np.count_nonzero(same, axis=1) > 1):

@@ -33,7 +33,7 @@ def summed_on_devices(
     bits, for which GPUs have matrix units, and summed in 32 bits, so a piece must have fewer than 2^31 neurons.
 
     Raises:
-        ValueError: a device is a TPU, which composes float64 numbers of shorter numbers and makes other errors.
+        ValueError: a device is a TPU, whose float64 numbers are sums of shorter numbers, with other rounding errors.
     """
     for device in devices:
         if device.platform == "tpu":

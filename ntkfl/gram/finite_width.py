@@ -270,7 +270,7 @@ def _vectors(gradients: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor] | None
 
 
 def _products(a: Tensor, b: Tensor) -> np.ndarray:
-    """The product a b^T; on a CPU numpy computes it, which takes half the time if b is a."""
+    """The product a b^T; on a CPU numpy computes it, in half the time if a and b are the same array."""
     return a.numpy() @ b.numpy().T if a.device.type == "cpu" else (a @ b.T).cpu().numpy()
 
 
@@ -476,7 +476,7 @@ def _counts(x, u, w, z) -> Int[np.ndarray, "n p"]:
 
 
 def _blocks(n: int, width: int) -> Iterator[slice]:
-    """Consecutive slices of the neurons; all lengths but the last one's are multiples of a word's bits.
+    """Consecutive slices of the neurons; the length of every slice but the last is a multiple of the bits of a word.
 
     The patterns of a slice on n samples take at most a megabyte, or one word for each sample if that is more.
     """

@@ -36,8 +36,8 @@ _BLOCK = 2**17  # number of entries of a block of angles; temporary arrays of th
 TILED = 2**23
 FAR = 200  # range of the binary exponents of the rows for which no square of a norm overflows or vanishes
 _GATHER = 2**15  # number of values gathered at a time to recompute inaccurate entries of a block; they stay in cache
-# rows and columns of a tile; a tile and its dot products, a megabyte together, stay in cache; a row takes 33 cache
-# lines
+# number of rows and of columns of a tile; a tile and its dot products, a megabyte together, stay in cache; a row of a
+# tile takes 33 cache lines
 TILE = 264
 # degree of the polynomial Q in asin(s) = s + s^3 Q(8 s^2 - 1), s <= 1/2; the error is less than 2^-52 of asin(s)
 DEGREE = 12

@@ -22,8 +22,8 @@ PARALLEL = 2**32  # pairs of samples times neurons above which threads save time
 
 # the activation patterns of a block of neurons on one set of samples, plain or packed
 Side = Bool[np.ndarray, "n b"] | UInt64[np.ndarray, "n words"]
-# returns the patterns on both sets of samples, which may be packed if its argument is True; the second is None if it
-# equals the first
+# a function that returns the patterns on both sets of samples; the patterns may be packed if the argument is True, and
+# those on the second set are None if both sets are the same
 Part = Callable[[bool], tuple[Side, Side | None]]
 
 

@@ -69,7 +69,7 @@ def decided(x: Float[np.ndarray, "k d"], u: Float[np.ndarray, "k d"]) -> Bool[np
     """1{x_k . u_k >= 0} for each k, decided exactly.
 
     A positive scale changes no sign, and no product of scaled rows overflows. But scaling may round entries that are
-    tiny beside the largest one of their row, so an exact sum has the given rows.
+    tiny beside the largest entry of their row, so an exact sum uses the rows as given.
     """
     left, right = scaled_rows(x), scaled_rows(u)
     dot = np.einsum("ij,ij->i", left, right)

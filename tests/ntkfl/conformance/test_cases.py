@@ -114,7 +114,7 @@ def test_a_limit_is_what_it_says_computed_without_the_method(case):
 
 @pytest.mark.parametrize(
     "method", [m for m in methods() if m not in ("fedavg", "fedit")]
-)  # FedIT is left out too, because it is FedAvg of the factors.
+)  # FedIT is left out like FedAvg itself, because FedIT is FedAvg of the factors.
 def test_fed_avg_is_not_taken_for_another_method(method):
     own = [case for case in KIT if case.case.method == method]
     assert any(first_difference(trajectory(kit.case, kit_cases.fed_avg), kit.expected, allowed(kit, "float32"))

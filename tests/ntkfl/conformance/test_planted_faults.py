@@ -1,4 +1,4 @@
-"""Tests of faults that are planted in an implementation of its own, which does not use our plain loops.
+"""Tests of faults that are planted in `own_methods`, an implementation that does not use our plain loops.
 
 Each fault is detected and named.
 """
