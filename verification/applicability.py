@@ -29,7 +29,8 @@ class Applies(StrEnum):
     """The answer for a form on the user's data, the most useful answer first."""
 
     YES = "yes"
-    IDENTITY = "identity"  # an equality or a statement of a similar kind: true, but no bound
+    # the form applies; it is an equality, a definition or an existence statement, and so no bound
+    IDENTITY = "identity"
     # the form applies, but its bound says nothing about possible runs, or less than a trivial bound says
     VACUOUS = "vacuous"
     OTHER_OPTIONS = "with other options"
@@ -148,7 +149,9 @@ def looked_at(
 
 
 def _looked(statement: Statement, form: Form, options: Options, cases: Cases, auto_step: bool) -> Applicability:
-    """The result of one case for a form, from the plan and, if the form can be tested, from the judgement."""
+    """The result of one case for a form: the plan says why the form does not apply; otherwise both sides are judged on
+    the case.
+    """
     once = replace(options, trials=1)
     check = begun(statement, form, once, wrong=False)
     label = {"cases": check.families[0].name, "case_seed": options.seed}

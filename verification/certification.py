@@ -1,4 +1,4 @@
-"""Certificates of a network by the theorem that does best.
+"""Certificates of a network, by whichever of several theorems proves the fastest contraction.
 
 The module also looks for the smallest width, or the largest step, at which a network has a certificate.
 """
@@ -63,7 +63,8 @@ def best_certificate(
         setup: sizes and steps.
         weights: the network to certify.
         round_: how many rounds the network has been trained, for the report; default 0.
-        theorems: the theorems to try, by name; default X.11 and X.12.
+        theorems: functions that compute a certificate, by the name of the theorem. Default: fl-ntk/X.11 (the a-priori
+            certificate) and fl-ntk/X.12 (the stable-step certificate).
     """
     candidates = [Certified(name, round_, theorem(problem, setup, weights)) for name, theorem in theorems.items()]
     certified = [c for c in candidates if c.certificate.certified]
@@ -91,10 +92,10 @@ def certify_after(problem: Problem, setup: Setup, rounds: int, every: int) -> Ce
 def watch(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[tuple[int, float, Certified | None]]:
     """Train a network until it is certified at a checkpoint, and yield the result of every checkpoint.
 
-    What is yielded is (round, quotient, certificate or None). The quotient is the radius that theorem X.12 requires
-    over the radius R of that theorem; it is computed in float64. The certificate is computed in ball arithmetic, whose
-    errors are proved. It is computed at the last checkpoint, and at checkpoints where float64 expects that X.12
-    certifies.
+    Each result is (round, quotient, certificate or None). By the theorem fl-ntk/X.12, no neuron moves farther than a
+    number `need`, if rounds contract and `need` is at most a radius R. The quotient is need / R, computed in float64;
+    it is infinite if float64 shows no contraction. The certificate is computed in ball arithmetic, whose errors are
+    proved. It is computed at the last checkpoint, and at checkpoints where float64 expects that X.12 certifies.
 
     Args:
         problem: data with scalar labels.

@@ -17,7 +17,8 @@ from ntkfl.estimate import Estimate
 # overlapping enclosures with a relative error below this number touch; with a larger error they leave the question open
 FINE = 1e-6
 
-COARSE = 0.2  # a claim on an exponent is unresolved if the error is larger: it would not tell -1/2 from -1/4 or -3/4
+# a claim on an exponent is unresolved if the error is larger: so large an error cannot tell -1/2 from -1/4 or -3/4
+COARSE = 0.2
 
 IDENTITIES = (Kind.EQUALITY, Kind.DEFINITION, Kind.EXISTENCE)
 
@@ -30,9 +31,9 @@ class Comparison:
 
     `left`, `right`: the two sides at the entry that decided, which is the worst one. `tightness`: the largest
     left/right; for an equality, the largest |difference| relative to the scale. `margin_in_errors`: the smallest
-    distance of the two sides, in units of their error. `refuted`: False if noise and a second term could explain what
-    was measured on networks of several sizes, which is a power outside its interval or the growth of a ratio (see
-    `slopes.slope`).
+    distance of the two sides, in units of their error. `refuted`: whether a violation refutes the claim. It is False
+    for a claim about networks of several sizes if noise and a second term of the power law could explain the measured
+    power or growth (see `slopes.slope`).
     """
 
     outcome: Outcome
@@ -62,7 +63,8 @@ def compare(
         left: values of the left side, a number or an array.
         right: values of the right side.
         lower: the right side of the inequality from below, for two-sided claims; default none.
-        reverse: compare with the opposite inequality, in which the sides change places; a mutant may claim it.
+        reverse: compare with the opposite inequality, in which the sides change places. A mutant, which is a wrong
+            version of a formula, may claim it.
 
     Raises:
         ValueError: neither side has the shape to which both sides broadcast (as with a column and a row), or a side has
@@ -83,7 +85,10 @@ def compare(
         left, right = right, left
     shape = np.broadcast_shapes(left.value.shape, right.value.shape)
     if shape not in (left.value.shape, right.value.shape):
-        raise ValueError(f"the sides have shapes {left.value.shape} and {right.value.shape}: no entry has its partner")
+        raise ValueError(
+            f"the sides have shapes {left.value.shape} and {right.value.shape}; both broadcast to {shape}, and one of "
+            "them must have this shape"
+        )
     l_value, l_error, l_lo, l_hi = (_entries(v, shape) for v in (left.value, left.error, left.lo, left.hi))
     r_value, r_error, r_lo, r_hi = (_entries(v, shape) for v in (right.value, right.error, right.lo, right.hi))
     with np.errstate(all="ignore"):  # an infinite end or a quotient beyond float64 is a result, not an error
@@ -192,12 +197,12 @@ def _worst(parts: list[Comparison]) -> Comparison:
 def rank(comparison: Comparison) -> tuple[int, bool, float]:
     """How bad a comparison is, as a key for sorting.
 
-    Of two violations, a refuted one is worse than one that a second term could explain.
+    Of two violations, one that refutes the claim is worse than one that a second term of the power law could explain.
 
     Args:
         comparison: the comparison of a case, or of one part of a claim.
 
-    Returns: the severity of the outcome, whether it is a refuted violation, and the tightness.
+    Returns: the severity of the outcome, whether it is a violation that refutes the claim, and the tightness.
     """
     violated = comparison.outcome is Outcome.VIOLATED
     return SEVERITY.index(comparison.outcome), violated and comparison.refuted, comparison.tightness
@@ -207,11 +212,11 @@ def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
     """Judge an O(.) claim, by which left/right must not grow along a ladder of sizes.
 
     The exponent of left/right decides. If its interval lies above 0 the claim is violated, unless the left side may be
-    0; in that case perhaps only the error of the left side grows. The violation counts as refuted only if no exponent
-    of at most 0 fits with a second term (`bounds.ladders.slopes.slope` says which second terms). The claim holds if the
-    whole interval is at most 0. It also holds if the interval contains 0 and is narrow enough to tell a quarter power
-    from no growth. If the right side is 0 and the left side surely is not, no constant makes the claim true, so one
-    case decides.
+    0; in that case perhaps only the error of the left side grows. The violation refutes the claim only if no exponent
+    of at most 0 fits the values even with a second term of the power law (`bounds.ladders.slopes.slope` says which
+    second terms). The claim holds if the whole interval is at most 0. It also holds if the interval contains 0 and is
+    narrow enough to tell a quarter power from no growth. If the right side is 0 and the left side surely is not, no
+    constant makes the claim true, so one case decides.
     """
     beyond = np.flatnonzero((np.atleast_1d(right.hi) <= 0) & (np.atleast_1d(left.lo) > 0))
     if len(beyond):

@@ -27,7 +27,7 @@ THREADS, AHEAD = 3, 8
 
 Progress = Callable[[str, int, int], None]
 Wanted = Callable[[AnyFamily, int, Any], bool]
-Begin = Callable[..., Check]  # a function with arguments share and looks that returns the check which `begun` makes
+Begin = Callable[..., Check]  # a function of the arguments share and looks; it calls `begun`, and returns the check
 
 
 def verify(statement: Statement, options: Options | None = None, form: Form | None = None) -> list[Verdict]:
@@ -95,8 +95,8 @@ def verdicts_of_claims(
     """
     places, before, cases, ladders = list(range(len(claims))), 0, Cases(), Ladders()
     counted: dict[int, Check] = {}
-    # the last look is taken twice, since an earlier look may have settled a ladder with a part of its networks; in the
-    # second pass every ladder has all of them
+    # A ladder is a case with networks of several sizes, and an earlier look may have settled it with a part of its
+    # networks. So the last look is taken twice. In the second pass every ladder has all of its networks.
     for number, share in enumerate((*looks, looks[-1])):
         checks = {place: counted[place] for place in places if place in counted and counted[place].further(share)}
         for place in places:

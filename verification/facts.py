@@ -14,7 +14,7 @@ from verification.sentences import What
 class Standing(StrEnum):
     """How well a violation stands, the best case first."""
 
-    # it was redone more precisely or on other networks, or both sides were enclosed in the first place
+    # the violation was redone more precisely or on other networks, or both sides were enclosed in the first place
     CONFIRMED = "confirmed"
     SEEN = "seen"  # no second computation was possible
     # a second computation did not repeat the violation or would cost too much, or a second term could explain it

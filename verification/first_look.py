@@ -103,8 +103,8 @@ def first_look(
 
     If a form's hypotheses do not allow the step of the options, the form is checked with a smaller step. The result
     with the sharpest bound comes first. Identities are judged only if there are too few informative bounds. Each
-    statement is checked in its most informative form. A statement whose hypotheses reject some of the cases is passed
-    over. Statements about certificates and about deep networks are left out.
+    statement is checked in its most informative form. If hypotheses reject some of the cases, the next statement takes
+    this statement's place. Statements about certificates and about deep networks are left out.
 
     Args:
         statements: statements to judge.

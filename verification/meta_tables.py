@@ -97,7 +97,7 @@ def exposed(mutants: Iterable[MutantFound], alarms: FalseAlarms) -> list[str]:
         if form.violated:
             remarks.append(f"{form.id} ({form.form.value}): {form.violated} of {form.runs} runs called violated")
         if form.errors:
-            remarks.append(f"{form.id} ({form.form.value}): an exception ended it; its page names it: {form.where[0]}")
+            remarks.append(f"{form.id} ({form.form.value}): an exception ended a check; to see it, run {form.where[0]}")
     return remarks
 
 

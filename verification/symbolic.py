@@ -19,7 +19,9 @@ from ntkfl.balls import NotFinite
 from ntkfl.messages import number_of
 
 MOST_BOXES = 1000
-MOST_DERIVATIVES = 4  # largest order of a zero at a corner of the box for which a proof is tried
+# largest order of the derivatives by which an expression is shown to be monotone; so a zero at a corner of the box may
+# have at most this order
+MOST_DERIVATIVES = 4
 
 Box = Mapping[sp.Symbol, tuple[sp.Rational, sp.Rational]]
 

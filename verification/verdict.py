@@ -25,8 +25,8 @@ FLAT = COUNTS | {"lhs", "rhs", "worst_case", "standing", "own_data", "data_unuse
 MOVED = {name: f"it is verdict.counts.{name}" for name in COUNTS - {"would_exclude"}} | {
     "worst_case": "it is verdict.worst.case",
     "standing": "it is verdict.confirmation.standing",
-    "own_data": "data=Data.OWN says it",
-    "data_unused": "verdict.data is Data.UNUSED says it",
+    "own_data": "give data=Data.OWN",
+    "data_unused": "compare verdict.data with Data.UNUSED",
 }
 DERIVED = "trials", "mutants_killed", "mutants_total", "broken_by_search", "lhs", "rhs", "own_data"
 

@@ -249,7 +249,7 @@ def _form(verdict: Verdict, statement: Statement | None) -> str:
 
 
 def read_from(statement: Statement, form: Form) -> str:
-    """The kind of source from which a form's signs were read, and how sure the reading is."""
+    """The kind of source from which the printed characters of a form were read, and how sure the reading is."""
     return "; ".join(filter(None, (READ[statement.provenance(form)], statement.forms[form].reading)))
 
 

@@ -269,7 +269,7 @@ class Check:
         seen = judge(statement, self.form, case, known=known, right=right)
         seen = refined(statement, self.form, case, seen)
         if seen.outcome is Outcome.UNRESOLVED and np.isinf(seen.left.value):
-            raise NotFinite(f"both sides are {seen.left.value}, and in no order")
+            raise NotFinite(f"both sides are {seen.left.value}, so they cannot be compared")
         weight = case_of(case).n_runs
         failure = float(formula.failure_at(constants)) if formula.failure is not None else None
         if self.vacuous is None and formula.premise:
@@ -429,7 +429,7 @@ class Check:
     def way_out(self, options: Options, cases: Cases | None = None) -> dict[str, Unmet]:
         """The hypothesis that rejected most cases, with options that meet it; empty if no such options were found.
 
-        If the first case was known to be rejected, these are the hypotheses that it does not meet.
+        If the first case was known to be rejected, the result has all hypotheses that the first case does not meet.
         """
         if self.unmet:
             return self.unmet
@@ -446,7 +446,7 @@ class Check:
     def confirmed(self) -> Confirmation | None:
         """How well the best of the kept violations stands; None if there is no violation.
 
-        This is asked when all cases are judged.
+        It is computed once, after all cases are judged.
         """
         confirmations = []
         for violation in self.violating:

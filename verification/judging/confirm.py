@@ -54,9 +54,9 @@ def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Co
 
 
 def refined(statement: Statement, form: Form, case: Any, seen: Comparison) -> Comparison:
-    """The same comparison.
+    """The comparison `seen`, redone in ball arithmetic if its sides are within a few errors of each other.
 
-    It is redone if its sides are within a few errors of each other and the case can be enclosed.
+    If the case cannot be enclosed, or its balls are too wide, `seen` itself is returned.
     """
     if seen.margin_in_errors >= NEAR:
         return seen
@@ -86,7 +86,7 @@ def _sharper(case: Any) -> Iterator[Case]:
 
 
 def _enclosed(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation | None:
-    """What a case decides whose runs are enclosed in ball arithmetic; None if the case does not decide.
+    """The confirmation by a case whose runs are enclosed in ball arithmetic; None if this case does not decide.
 
     The error of a side that is only measured on this case is not proved, so such a side decides only by a wide margin.
     """
@@ -115,9 +115,9 @@ def _agreeing(statement: Statement, form: Form, case: Case, seen: Comparison) ->
 
 
 def _judged(statement: Statement, form: Form, case: Case) -> Comparison | None:
-    """The comparison.
+    """The comparison of the form's two sides on this case.
 
-    None if a hypothesis is not met, or if the balls are too wide for a hypothesis or for the comparison.
+    It is None if a hypothesis is not met, or if the balls are too wide for a hypothesis or for the comparison.
     """
     try:
         met = all(h.met(case) for h in statement.required(form))

@@ -132,7 +132,9 @@ class Tally:
         return limit if limit > min(self.failures_allowed) else None
 
     def refuted(self, trials: int) -> bool:
-        """Whether the failures so far refute the form, even if no further one of `trials` trials fails."""
+        """Whether the failures so far refute the form, even if there are `trials` trials in all and no further trial
+        fails.
+        """
         violated = self.counts[Outcome.VIOLATED]
         if not self.failures_allowed:
             return violated > 0

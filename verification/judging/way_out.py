@@ -14,7 +14,7 @@ from ntkfl import Setup, interruption
 from verification.judging.boundary import boundary
 from verification.judging.families import families
 
-# values that hypotheses ask for
+# options with the values that some hypotheses ask for
 FIXED: dict[str, Any] = {"unit": True, "sigma": 1.0, "local_steps": 1, "eta_global": 1.0}
 DIGITS, RATIO = 3, 1.001  # number of digits of a step in reports, and precision of the search as a ratio
 ROUGH_DIGITS, ROUGH_RATIO = 2, 1.2  # take the place of DIGITS and RATIO if every tried step costs a run
@@ -174,7 +174,7 @@ def passing_step(
         if largest is not None and largest < step:
             step, name = largest, hypothesis.name
     if not name:
-        raise ValueError("--eta-local auto: no step that was tried meets the hypotheses; give one, to see why")
+        raise ValueError("--eta-local auto: no step that was tried meets the hypotheses; give a step, to see why")
     return step, name
 
 

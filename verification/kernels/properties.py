@@ -168,7 +168,7 @@ def homogeneous(kernel: Kernel, degree: float, rounding: float, smallest_angle: 
 
 
 def positive_semidefinite(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """The property that no eigenvalue of k(x), brought to unit diagonal, is below -n rounding."""
+    """The property that no eigenvalue of k(x), brought to unit diagonal, is below -n * rounding, for n rows."""
 
     def judge(x: np.ndarray) -> Judgement:
         smallest, allowance = _spectrum(kernel, x, rounding)[0], len(x) * rounding
@@ -197,8 +197,8 @@ def strictly_positive(kernel: Kernel, claimed: Predicate, rounding: float, small
 def singular_elsewhere(kernel: Kernel, claimed: Predicate, rounding: float) -> Property:
     """The property that smallest eigenvalues are zero where they are claimed not to be positive.
 
-    Such an eigenvalue must be zero to within n rounding. `claimed` says whether the kernel is said to be positive
-    definite on data. It is None if nothing is said.
+    Such an eigenvalue must be zero to within n * rounding, for n rows. `claimed` says whether the kernel is said to be
+    positive definite on data. It is None if nothing is said.
     """
 
     def judge(x: np.ndarray) -> Judgement | None:

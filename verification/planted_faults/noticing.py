@@ -159,7 +159,7 @@ def library_totals(faults: Sequence[Noticed]) -> str:
 
 
 def unnoticed(faults: Sequence[Noticed]) -> list[str]:
-    """The objections to the catalogue, which are the faults that no statement noticed.
+    """One line for each fault that no statement noticed.
 
     Args:
         faults: the planted faults, each with what noticed it.

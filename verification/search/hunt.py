@@ -508,7 +508,7 @@ class Hunt:
             target(seen.score if seen.late is None else seen.late, label="where it is heading")
             return seen.violated
 
-        # violations that were found before such an end are in `violations`
+        # each of these exceptions only ends the drawing; violations that were found before are in `violations`
         ends = suppress(NoSuchExample, _OutOfTime, HypothesisException)
         with ends, warnings.catch_warnings(), constants_of_statements():
             # The warnings are about the length of a case's repr, which nobody reads.
