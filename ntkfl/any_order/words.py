@@ -38,7 +38,7 @@ def not_certified(
     if needed is not None:
         return first, f"A {what} of about {needed:.2g} would do, by an estimate; now it is {shown_up(residual)}."
     if remembers:
-        return first, "Which residual would do beside this memory is not known: see what is in the way."
+        return first, "It is not known which residual would do with this memory: see what is in the way."
     return first, "Even a residual a million times smaller would not do: see what is in the way."
 
 
