@@ -1,7 +1,6 @@
-"""The statements that are checked: hypotheses, a formula in every form, the measured left side, and the source.
+"""The statements that are checked. A statement has hypotheses, formulas, a measured left side, and a source.
 
-`bounds.get("fl-ntk/B.12")` returns one statement. `bounds.load("my_theorem.py")` adds the statements of a file of
-yours.
+`bounds.get("fl-ntk/B.12")` returns one statement. `bounds.load("my_theorem.py")` adds the statements of your own file.
 """
 
 import sys

@@ -175,7 +175,7 @@ class _Bare(Case):
 
 
 def case_of(thing: Any) -> Case:
-    """The given object as a case. No other function checks what the object is.
+    """The given object as a case. An object that is no `Case` is wrapped in one that has all defaults.
 
     Args:
         thing: any object.
@@ -196,7 +196,7 @@ def described(*words: str, **others: str) -> Callable[[Any], dict[str, Any]]:
 
     Args:
         words: words of READ_FROM, or attributes of the case.
-        others: entries with other names, word="attribute" or "its.attribute".
+        others: further entries, as word="attribute" or word="attribute.its_attribute"; the report has the word.
     """
     places = {word: READ_FROM.get(word, word) for word in words} | others
 
@@ -238,7 +238,7 @@ class AnyFamily(Protocol):
 
     @property
     def required(self) -> int:
-        """The number of cases satisfying the hypotheses that a verdict needs."""
+        """How many cases that satisfy the hypotheses a verdict needs."""
 
     def case(self, seed: int) -> Any:
         """The case of one seed.
@@ -265,8 +265,8 @@ class Family:
         trials: number of seeds, unless the user asks for another number.
         most: largest number of seeds that the user may choose; None: no limit.
         fixed: whether the number of seeds is `trials` whatever the user asks for.
-        needs: number of cases satisfying the hypotheses that a verdict needs; default: 20, or 5 where at most 20 are
-            run.
+        needs: how many cases a verdict needs; only cases that satisfy the hypotheses count; default: 20, or 5 where at
+            most 20 are run.
     """
 
     name: str
@@ -280,7 +280,7 @@ class Family:
 
     @property
     def required(self) -> int:
-        """The number of cases satisfying the hypotheses that a verdict needs."""
+        """How many cases that satisfy the hypotheses a verdict needs."""
         return needed(self.trials) if self.needs is None else self.needs
 
     def case(self, seed: int) -> Any:
@@ -319,7 +319,7 @@ def changed(base: AnyFamily, name: str, change: Callable[[Any], Any]) -> Family:
 
 
 def needed(trials: int) -> int:
-    """The number of cases satisfying the hypotheses that a verdict needs: 5 if at most 20 seeds are run, else 20.
+    """How many cases that satisfy the hypotheses a verdict needs: 5 if at most 20 seeds are run, else 20.
 
     Args:
         trials: number of seeds.

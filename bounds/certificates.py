@@ -1,4 +1,4 @@
-"""The theorems of all papers that certify a concrete network."""
+"""The theorems that certify a concrete network, whichever paper they are from."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

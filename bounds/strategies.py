@@ -36,7 +36,7 @@ class AntipodalFamily(NamedTuple):
 
 
 def unit_data(*, n: Range = (1, 6), d: Range = (1, 5), distinct: bool = False) -> SearchStrategy[np.ndarray]:
-    """Data sets (n, d) of rows with norm 1 up to rounding: on a coarse grid, spread, nearly orthogonal or clustered.
+    """Data sets (n, d) of rows with norm 1 up to rounding: on a coarse or a fine grid, nearly orthogonal or clustered.
 
     Args:
         n: range of the number of rows, default (1, 6).

@@ -1,6 +1,7 @@
-"""The cases of aligned networks: pairs with the second network aligned to the first, cubes, and trained pairs.
+"""The cases of statements on aligned networks.
 
-The cubes are those around aligned pairs. The trained pairs are pairs of networks at several widths.
+They are pairs of networks of which the second is aligned to the first, cubes around such pairs, and pairs of trained
+networks of several widths.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MOST = 6  # largest number of hidden units; it is small because all orders of th
 
 @dataclass(frozen=True, eq=False)
 class AlignedPair(NetworkPair):
-    """Two networks, and the second one aligned to the first by its weights."""
+    """Two networks. `aligned` has the second one with its units in the order that weight matching finds."""
 
     @cached_property
     def alignment(self) -> Alignment:
@@ -56,7 +57,7 @@ class AlignedPair(NetworkPair):
         ]
 
     def cost(self, order: tuple[int, ...]) -> Fraction:
-        """The squared distance of the weights if the second network's units are in this order."""
+        """The squared distance between both networks' weights if the second network's units are in this order."""
         return sum((self.distances[place][unit] for place, unit in enumerate(order)), Fraction())
 
     @cached_property
@@ -156,7 +157,7 @@ def sharp_families(options: Options) -> tuple[Family, ...]:
 
 @lru_cache(maxsize=64)
 def cube_of(pair: AlignedPair) -> CubeNetworks:
-    """The smallest cube around the midpoint of the first and the aligned network that holds both."""
+    """The smallest cube that holds the first and the aligned network and has their midpoint as its centre."""
     aligned = pair.alignment.aligned
     anchor = between(pair.first, aligned, 0.5)
     far = max(float(np.abs(net.vector() - anchor.vector()).max()) for net in (pair.first, aligned))
@@ -186,7 +187,7 @@ CHOSEN_PAIRS = Family(
     "two units that differ along the one input",
     chosen_pair,
     st.builds(chosen_pair, st.integers(0, 2**16), st.integers(2, 1600)),
-    trials=1,  # a seed draws only signs, and the values do not depend on them
+    trials=1,  # a seed draws only signs of weights, on which the measured values do not depend
     needs=1,
     fixed=True,
 )

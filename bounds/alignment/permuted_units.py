@@ -1,4 +1,8 @@
-"""Statements on permuted units: what alignment leaves unchanged, what it finds, bounds, and a conjecture."""
+"""Statements on networks that are aligned by permuting their hidden units.
+
+They are on the outputs of an aligned network, on the distance that alignment reaches, on bounds of barriers, and on a
+conjecture about wide networks.
+"""
 
 import math
 
@@ -44,7 +48,7 @@ def _constants_distance(case: AlignedPair) -> dict:
 def steep_loss() -> AlignedPair:
     """A pair with the squared loss whose outputs are far from the labels.
 
-    The slope of the loss there exceeds 1, the constant that is assumed if no bound on |f - y| is given.
+    At these outputs the slope of the loss exceeds 1, the constant that is assumed if no bound on |f - y| is given.
     """
     first, second = (TwoLayer(np.array([[u], [9.0]]), np.array([1.0, 0.0])) for u in (1.0, -1.0))
     return AlignedPair(first, second, np.array([[1.0]]), np.array([1e3]), "squared")

@@ -81,7 +81,7 @@ DECOMPOSED = BIAS + VARIANCE + COVARIANCE
 
 
 def _floor(case: Ensemble) -> arb:
-    """The smallest covariance of two clients, averaged over the samples, times (K-1)/K."""
+    """(K-1)/K times the mean over the samples of the smallest covariance of two clients."""
     pairs = ~np.eye(case.clients, dtype=bool)
     smallest = sum((reduce(arb.min, at[pairs]) for at in np.moveaxis(case.covariances, 2, 0)), arb(0))
     return smallest / case.problem.n * (case.clients - 1) / case.clients
@@ -94,9 +94,9 @@ def smallest_covariance(case: Ensemble) -> Estimate:
 
 
 def _sharper(case: Ensemble) -> Estimate:
-    """A lower bound that is sharper: the larger one of the right side and -(1/K) times the mean variance.
+    """The larger of two lower bounds: the right side of Corollary 1, and -(1/K) times the mean variance.
 
-    The second value is a bound because the variance of a sum is not negative.
+    The second one is a bound because the variance of a sum is not negative.
     """
     with precision():
         variances = sum((case.covariances[k, k].sum() for k in range(case.clients)), arb(0))

@@ -1,6 +1,7 @@
-"""Statements on variances: of a client's model (Theorem 2, I7), of a mean of clients (I10), of IMA's average (I11).
+"""Statements on the variances of a client's model, of a mean of clients, and of IMA's average.
 
-In I10 all clients have the same law. IMA's average is the mean of the last models of the server.
+The first is Theorem 2 (averaging/I7). In the second (averaging/I10) all clients have the same law. IMA's average
+(averaging/I11) is the mean of the last models of the server.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,8 @@ ONCE, SQUARED = 1, 2
 class KernelLadder(Case):
     """Kernel matrices on the samples D of all clients. The first `own` samples are those of client k.
 
-    The matrices are the rungs of a ladder: a largest entry eps falls from one rung to the next.
+    The matrices are the rungs of a ladder. From one rung to the next eps falls, the largest absolute value of an entry
+    of two different samples of client k.
 
     Raises:
         ValueError: shapes that differ, a matrix that is not symmetric, or fewer than two samples of the client.

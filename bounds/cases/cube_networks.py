@@ -142,7 +142,7 @@ def reach_in_cube(anchor: TwoLayer, side: float, x: np.ndarray, y: np.ndarray) -
 class CubeFamily:
     """Networks of one shape around an anchor.
 
-    The readout of the anchor, with all entries together, has the norm anchor_norm.
+    `anchor_norm` is the norm of the anchor's readout, over all its entries.
     """
 
     # h hidden units, l features, the side d, and the count K of networks

@@ -164,9 +164,10 @@ class Ensemble(Case):
 
     @property
     def kink_distance(self) -> float:
-        """The least distance of a sample from a kink, minus the clients' movement.
+        """The least distance of a sample from a kink of the averaged network, minus the clients' distance from it.
 
-        If it is positive, no activation differs.
+        Both distances belong to one unit, and the least difference over all units is taken. If it is positive, all
+        clients of a draw and their averaged network have the same activations.
         """
         u = np.einsum("k,mkhl->mhl", self.sizes / self.problem.n, self.hidden)
         lengths = np.linalg.norm(self.problem.x, axis=1)
@@ -215,7 +216,8 @@ WIDE, CLOSE = 0.5, 2e-5  # how far clients move from the initialisation, in unit
 def _ensemble(options: Options, amplitude: float, equal: bool, seed: int) -> Ensemble:
     """M draws of a Gaussian initialisation, and the clients around it.
 
-    A client's weights are those of the draw, plus a move that is the same in all draws, plus a move of the draw's own.
+    A client's weights are those of the draw, plus a move that is the same in all draws, plus a move that differs from
+    draw to draw.
     """
     problem, rng = inputs(options, seed, equal=equal), np.random.default_rng([seed, 5])
 

@@ -1,4 +1,7 @@
-"""One round in detail: local weights, the Gram matrices H(t,k), which are not symmetric, the sets Q_i, v_1 and v_2."""
+"""One round in detail: local weights, the Gram matrices H(t,k), which are not symmetric, and the sets Q_i.
+
+In a round the neurons of Q_i change output i by entry i of v_1. All other neurons change it by entry i of v_2.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +152,8 @@ class Snapshot:
     def change(self, neurons: np.ndarray | None = None) -> Estimate:
         """The sum over neurons of a_r (relu(u_r(t+1).x_i) - relu(u_r(t).x_i)) / sqrt m, (n,).
 
-        It runs over the given neurons, so that the result is v_1, v_2 or, by default, their sum.
+        For each sample the sum is over the given `neurons`, (n, m): those of Q_i give v_1, all others give v_2, and by
+        default all neurons give v_1 + v_2.
         """
         x, m = self.run.problem.x, self.run.setup.width
         before, after = x @ self.hidden.T, x @ self.next_hidden.T

@@ -1,6 +1,9 @@
 """Statements on smooth networks that are trained from a certified checkpoint.
 
-One is on training in any order of the samples, the other on the rate of a method with memory.
+A checkpoint is certified if the theorem's inequalities hold there, with proven errors. Two statements are on training
+in any order of the samples, on squares and on other losses. The third is on the rate of methods with memory. Training
+in any order consists of windows: in a window every sample is used in at least one step. Comments beside the formulas
+have the proof's symbols.
 """
 
 from dataclasses import replace
@@ -45,7 +48,8 @@ def _measure_method(case: MethodRounds) -> tuple[Estimate, Estimate]:
     )
 
 
-ABOVE_ROUNDING = 1e4  # least distance from a fit at which the next change is measured, in units of the rounding error
+# A window's change of the distance to a fit is measured if the distance before it exceeds this many rounding errors.
+ABOVE_ROUNDING = 1e4
 
 sigma, largest, entries, jacobian = sp.symbols("sigma_0 Lambda M_0 J_F", positive=True)
 bend, turn, radius, residual = sp.symbols("L L_J rho r", positive=True)
@@ -93,7 +97,7 @@ def _measure(case: OrderedWindows) -> tuple[Estimate, ...]:
     """
     run, off = case.run, case.run.rounding
     before, after = run.distance[:-1], run.distance[1:]
-    told = before > ABOVE_ROUNDING * off  # after reaching a fit training stays there
+    told = before > ABOVE_ROUNDING * off  # once a fit is reached, training stays there
     ratio = np.where(told, (after / np.where(told, before, 1)) ** 2, 0)
     error = np.where(told, ((after + off) / np.where(told, before - off, 1)) ** 2 * (1 + 1e-9) - ratio, 0)
     return (
@@ -154,7 +158,8 @@ ANY_ORDER = Statement(
         Mutant("models that stay within a third", lambda part: part / 3 if part == REACH else part),
     ),
     necessity={
-        # With a residual 10 times too large the ball contains no fit, and gradients turn on the way to a fit.
+        # The residual has 10 times the certifiable length, so that the ball contains no fit. On the way to a fit the
+        # gradients change their direction.
         "certified": lambda: small_case(4, 10.0, "fc:3:erf", 20, "random", ball=1e-9),
         # The network is certified, but steps are 4 times as long as allowed.
         "steps": lambda: small_case(2, 0.01, "fc:3:erf", 40, "largest", longer=4.0),
@@ -205,7 +210,8 @@ STATEMENTS = (
             Mutant("models that stay within an eighth", lambda part: part / 8 if part == reach else part),
         ),
         necessity={
-            # With a residual 20,000 times too large gradients turn during training, and the linear model's rate fails.
+            # The residual has 20,000 times the certifiable length. The gradients change their direction in training, so
+            # that the network does not have the linear model's rate.
             "certified": lambda: method_case(2, "fedavgm", 2e4, "fc:3:erf", 8, 2, 0.6),
             # The network is certified, but local steps are six times as long as the certified steps.
             "steps": lambda: method_case(2, "fedavgm", 0.01, "fc:3:erf", 40, 2, 0.6, longer=6.0),
@@ -254,8 +260,8 @@ STATEMENTS = (
             Mutant("models that stay within a quarter", lambda part: part / 4 if part == REACH_OF_LOSSES else part),
         ),
         necessity={
-            # With outputs 10 times too far from a band the ball contains no fit, and gradients turn on the way to a
-            # fit.
+            # The outputs have 10 times the certifiable distance from a band, so that the ball contains no fit. On the
+            # way to a fit the gradients change their direction.
             "certified": lambda: loss_case(0, 10.0, "fc:3:erf", 20, "random", loss=band(0.2), ball=1e-9),
             # The network is certified, but steps are 4 times as long as allowed, so that outputs jump across a narrow
             # band.

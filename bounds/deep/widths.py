@@ -58,7 +58,7 @@ class KinkLadder(Rungs):
 
     @property
     def layers(self) -> np.ndarray:
-        """Independent draws of B, (draws, n, n), computed from the boundary layer.
+        """Independent draws of B, (draws, n, n), computed from the neurons near their kinks (the boundary layer).
 
         B is m^(1/2) E[H(T) - H(0)] of a network whose readout is +-1 and whose first layer alone is trained.
         """
@@ -80,7 +80,7 @@ class KinkLadder(Rungs):
     def multiple(self) -> Estimate:
         """The coefficient of B in the limit of the mean over networks of m^(1/2) (H(T) - H(0)), by projection on B."""
         mean = self.layers.mean(axis=0)
-        # the projection of B on its mean, whose value is 1 and whose error is that of the mean
+        # the average of <draw of B, mean> / |mean|^2 over the draws: it is 1, and its error stands for that of the mean
         drawn = over_replicates((self.layers * mean).sum(axis=(1, 2)) / (mean**2).sum())
         coefficient = leading_coefficient(self.sizes, list(map(np.array, self.along)), -0.5)
         error = coefficient.error + drawn.error * (np.abs(coefficient.value) + coefficient.error) / (1 - drawn.error)

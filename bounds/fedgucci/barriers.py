@@ -1,4 +1,4 @@
-"""Statements on the barriers of two networks and of groups: Definitions 2.1 and 3.6, Eqs (3), (4), (9), and X1."""
+"""Statements on the barriers of two networks and of groups: Definitions 2.1 and 3.6, Eqs (3), (4), (9), fedgucci/X1."""
 
 from functools import lru_cache
 
@@ -91,7 +91,7 @@ def _constants_f1b(case: CubeNetworks) -> dict:
 def _measure_f1b(case: CubeNetworks) -> Estimate:
     """1 - B at both ends, where the barrier B is 0, and at the place of the barrier.
 
-    1 - B takes the place of B because it is never 0, so that relative errors make sense.
+    1 - B takes the place of B, since relative errors make no sense for B at the ends, where it is 0.
     """
     barrier = accuracy_barrier(*pair(case), case.x, case.y).value
     return Estimate.stacked([Estimate.exact(1.0), Estimate.exact(1.0), 1 - barrier])

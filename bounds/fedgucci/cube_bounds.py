@@ -1,4 +1,7 @@
-"""Statements on the barriers of networks drawn in a cube: Theorems 3.5 and 3.8, and the repaired bounds R1, R1g, R4."""
+"""Statements on the barriers of networks drawn in a cube.
+
+They are Theorems 3.5 and 3.8, and this project's bounds fedgucci/R1, fedgucci/R1g and fedgucci/R4.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Statements on the barriers of any given networks: R2, R3 and the sure bound."""
+"""Statements on the barriers of given networks (fedgucci/R2, fedgucci/R3, fedgucci/sure).
+
+The bound of fedgucci/sure holds without probability.
+"""
 
 import numpy as np
 import sympy as sp

@@ -1,6 +1,7 @@
 """Statements on lemmas of the proofs.
 
-They are on the side of the cube and the volume of low loss (3.3, R5), and on the tails of sums of uniform variables.
+They are on the side of the cube and the volume of low loss (Lemma 3.3, fedgucci/R5), and on the tails of sums of
+uniform variables.
 """
 
 import math
@@ -349,7 +350,7 @@ class UniformSum(Case):
         The volume is a signed sum over the corners of the cube at which the sum exceeds t.
         """
         sizes = [abs(a) for a in self.weights]
-        # by how much the sum exceeds t at the corner where it is largest, divided by the side
+        # by how much the sum exceeds t at the corner where the sum is largest, divided by the side
         reach = sum(sizes, Fraction(0)) / 2 - self.t / self.side
         total = Fraction(0)
         for corner in product((0, 1), repeat=len(sizes)):

@@ -292,7 +292,7 @@ def _supremum(case: CurvedValley, end: Point) -> Estimate:
 def _valley(seed: int) -> CurvedValley:
     """A valley of any width. Half of the moved anchors lie on the floor of the valley, and half anywhere.
 
-    Every third valley is straight. In straight valleys the repaired form of F17, `MOVED`, is sharp.
+    Every third valley is straight. There the bound `MOVED`, the repaired form of fedgucci/F17, is sharp.
     """
     rng = np.random.default_rng([seed, 17])
     bend = 0.0 if seed % 3 == 0 else 1.0

@@ -1,4 +1,4 @@
-"""Statements on the mean network's output and the mean of the outputs: Eqs (43) to (50) and X2."""
+"""Statements on the mean network's output and the mean of the outputs: Eqs (43) to (50), fedgucci/X2."""
 
 import numpy as np
 import sympy as sp

@@ -1,4 +1,4 @@
-"""Statements on the powers of the width and of the cube's side with which barriers fall: X3 and X5.
+"""Statements on the powers of the width and of the cube's side with which barriers fall: fedgucci/X3 and X5.
 
 A ladder is the same measurement at several sizes, which are widths or sides of the cube.
 """

@@ -1,4 +1,4 @@
-"""Statements (X4) on models whose outputs are linear in the weights: there FedGuCci is FedAvg with rescaled steps."""
+"""Statements on models whose outputs are linear in the weights: for them FedGuCci is FedAvg with rescaled steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,6 +1,8 @@
 """Statements on training from a certified checkpoint.
 
-Training in any order of the samples fits the data, and methods with memory converge at their rate.
+Training in any order of the samples fits the data, and methods with memory converge at their rate. W* are weights near
+the checkpoint at which the network fits all data. A is a set of pairs of a neuron and a sample at whose kink the neuron
+is held.
 """
 
 from dataclasses import dataclass, replace
@@ -43,7 +45,7 @@ def _measure_method(case: MethodTraining) -> tuple[Estimate, Estimate, Estimate]
 
 
 STEPS_RUN = 24
-BELOW_LIMIT = 2e-3  # in every step, the quantity that must be at most 2 stays below 2 by this share
+BELOW_LIMIT = 2e-3  # eps of the steps: the norm of E J J' E (docs/proofs/any_order.md) is at most 2 - eps in every step
 PROBES = 5
 # An adversary chooses each batch among TRIES batches, or among FEW_TRIES if there are more than SMALL neurons.
 SMALL, TRIES, FEW_TRIES = 100, 6, 2
@@ -291,8 +293,8 @@ ANY_ORDER = Statement(
         Mutant("predictions that do not move", lambda part: part / 100 if part == 2 * D else part),
     ),
     necessity={
-        # With 16 neurons, and outputs that are off the labels by the size of the labels, neurons cross kinks that W*
-        # has not crossed.
+        # There are 16 neurons, and the outputs are off the labels by the size of the labels. Neurons cross kinks, and
+        # then have another sign on a sample than at W*.
         "certified": lambda: small_case(2, 1.0, 16, "distance"),
         # The network is certified, but steps are 1.5 times as long as allowed.
         "steps": lambda: small_case(0, 1e-3, 64, "distance", longer=1.5),

@@ -115,7 +115,10 @@ class StepLadder(Case):
 
 
 def _step_ladder(seed: int) -> StepLadder:
-    """Digits on two, four or five clients, with three to six local steps. With two there is no term of third order."""
+    """Digits on two, four or five clients, with three to six local steps.
+
+    With two local steps the difference of the maps would have no term of third order.
+    """
     return StepLadder(data.digits(n=20, seed=seed, clients=(2, 4, 5)[seed % 3]), 3 + seed % 4)
 
 

@@ -112,7 +112,7 @@ def _any_opposed(label: float | None) -> SearchStrategy[FederatedRun]:
     )
 
 
-# These are such rounds on other networks, with the label 1 or with a huge label.
+# The cases are the rounds of `opposed_run` on the networks of several seeds, with the label 1 or with a huge label.
 OPPOSED = Family("two opposed points, y = 1", _opposed, _any_opposed, (1.0,), needs=5)
 OPPOSED_HUGE = Family("two opposed points, y = huge", _opposed, _any_opposed, (None,), needs=5)
 

@@ -1,6 +1,7 @@
 """Statements on the Gram matrix at the start.
 
-They are on H_inf in closed form, on data for which it is singular, and on the distance of H(0) (C.6, Weyl, X.7).
+They are on H_inf in closed form, on the distance of H(0) from H_inf (C.6), on the distances of their eigenvalues
+(fl-ntk/Weyl), and on data for which H_inf is singular (fl-ntk/X.7).
 """
 
 from dataclasses import dataclass, replace

@@ -152,7 +152,7 @@ def _state_trainings(case: FederatedRun) -> tuple[Training, ...]:
 
 prox, heavy, scaffold, before = (sp.MatrixSymbol(f"r_{name}", n, T) for name in ("prox", "mom", "scaf", "before"))
 
-# the residual a, the mean over the local steps of a round
+# a: the mean of the residuals in the local steps of SCAFFOLD's last round
 MEAN_RESIDUAL = N / (eta_global * eta_local * K) * H**-1 * (before - scaffold)
 CORRECTION = D**-1 * (eta_local * K * IDENTITY - RESPONSE) * (H / N - D) * MEAN_RESIDUAL
 

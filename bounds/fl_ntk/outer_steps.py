@@ -1,4 +1,8 @@
-"""Statements on random rounds whose server has momentum, Nesterov's or heavy-ball, or a rate above 1."""
+"""Statements on random rounds whose server has momentum, Nesterov's or heavy-ball, or a rate above 1.
+
+In the comments beside the formulas A is H P, r is the residual before the round, and u is the effect of the server's
+memory on the outputs before the round; u_+ is u after the round.
+"""
 
 import numpy as np
 import sympy as sp

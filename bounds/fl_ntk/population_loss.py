@@ -52,7 +52,7 @@ PREMISE = {m: n**16 / lam**2}  # this is sigma^-2 n^14 at sigma = lambda/n, with
 def constants(case: TrainedOnSample) -> dict:
     """The values of n, delta, lambda_min(H_inf), Q = y^T H_inf^-1 y, and i.
 
-    i is the index of the smallest of the proof's balls around the network.
+    i is the smallest integer that is at least 1 and at least sqrt(Q). The proof counts balls of the radii 1, 2, ...
     """
     complexity = case.complexity
     return {

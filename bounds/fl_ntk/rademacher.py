@@ -1,6 +1,7 @@
 """Statements on the Rademacher complexity (Theorem C.4 and Lemma C.5).
 
-It bounds the gap between population and sample loss. The lemma bounds it for networks near their initial weights.
+The theorem bounds the gap between population loss and sample loss by this complexity. The lemma bounds the complexity
+for networks near their initial weights.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def _moments() -> tuple[sp.MatrixExpr, sp.MatrixExpr]:
             for e, gamma, delta in zip(OWN, pair, alone, strict=True)
         )
     )
-    mean = H * RESPONSE  # A
+    mean = H * RESPONSE  # the statement's A
     every, one = N * (s - 1) / (s * (N - 1)), N * (N - s) / (s * (N - 1))
     drawn = every * mean * C * mean.T + one * H * _own(RESPONSE * C * RESPONSE) * H + N / s * H * batches * H
     expected = C - SERVER * (mean * C + C * mean.T) + SERVER**2 * drawn

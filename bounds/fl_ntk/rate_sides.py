@@ -1,4 +1,4 @@
-"""A statement on the rate of random rounds with memories: it lies between two numbers, as the library proves."""
+"""A statement on the rate of random rounds with memories: it lies between the two bounds that the library gives."""
 
 import numpy as np
 import sympy as sp

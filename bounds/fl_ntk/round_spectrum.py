@@ -102,8 +102,8 @@ def _square(r: arb_mat, inverse: arb_mat) -> arb:
 def _overshooting() -> KernelCase:
     """Three local steps with eta_l q near 2, for which the condition does not hold.
 
-    f_K(q) is larger at the largest eigenvalue q than at the other, while the bound takes f_K at the largest as the
-    least.
+    The bound takes f_K at the largest eigenvalue of the kernel as the least value of f_K. In this case f_K is larger at
+    the largest eigenvalue than at the other one.
     """
     problem = Problem(np.array([[1.0, 0.0], [np.cos(1.3), np.sin(1.3)]]), np.array([1.0, 0.5]), name="two points")
     return KernelCase(problem, Setup(eta_local=3.4, local_steps=3))

@@ -17,7 +17,7 @@ from bounds.vocabulary import Form, Kind, Source
 from ntkfl.estimate import Estimate
 
 HALF, QUARTER, THREE_QUARTERS, ONE = (-sp.Rational(quarters, 4) for quarters in (2, 1, 3, 4))
-# This error is added since maxima over neurons grow when rare patterns appear, which a fitted line does not show.
+# This error is added since maxima over neurons grow when rare patterns appear. A fitted line does not show this growth.
 SYSTEMATIC = 0.02
 WIDEST = 3  # a coefficient is measured at this number of the largest widths
 

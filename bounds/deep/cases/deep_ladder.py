@@ -146,7 +146,7 @@ def deep_run_families(options: Options) -> tuple[Family, ...]:
 SHALLOW = {round(2 ** (7 + half / 2)): 12 for half in range(11)}  # maps a width to the number of networks, for depth 2
 # fewer networks at large widths: a layer has width^2 weights
 DEEP = {round(2 ** (5 + half / 2)): 32 for half in range(7)} | {362: 24, 512: 20, 724: 16}
-NARROW = 3  # number of smallest widths at which chance changes a run by a third of its distance from the limit
+NARROW = 3  # number of the smallest widths, at which chance changes a run by a third of its distance from the limit
 FEWEST_WIDTHS = 6  # least number of widths at which a failure is checked again on other networks
 SETUP = Setup(eta_local=0.2, local_steps=3, rounds=8)
 RELU, ERF = "fc:2:relu", "fc:3:erf"
@@ -158,7 +158,7 @@ class Trained(NamedTuple):
     """The measurements of the runs of one network, from the residual r_0, in T rounds of K steps."""
 
     # mean_c |theta_c - theta'| in the last round, divided by sqrt m for `neuron`, and by |theta' - theta| for
-    # `divergence`
+    # `divergence`; theta_c is the model of client c, theta and theta' are the server's before and after the round
     neuron: float
     divergence: float
     # max_t |y_m(t) - y_p(t)| / |r_0|, where y_p is the same network after K t steps of gradient descent on all data
@@ -206,7 +206,7 @@ class DeepLadder(Rungs):
     def trained(self) -> list[list[Trained]]:
         """The measurements of the runs of every network, by width.
 
-        No kernels are computed, since a second opinion needs none.
+        No kernels are computed. So a statement on these measurements is checked faster on other networks (`fresh`).
         """
         return self.in_rungs("trained", partial(self._row, kernels=False))
 
@@ -256,7 +256,11 @@ class DeepLadder(Rungs):
 
     @property
     def limit_divergence(self) -> float:
-        """The value of `Measured.divergence` at infinite width, where clients move by J' P_c r_c."""
+        """The value of `Measured.divergence` at infinite width.
+
+        There client c moves by J_c' P_c r_c, with the gradients J_c of its outputs and its response P_c to its residual
+        r_c.
+        """
         regime, clients = self.limit, self.problem.n_clients
         last = regime.residual(self.setup.rounds - 1)
         moved = regime.blocks.apply(regime.blocks.response(), last[:, None])[:, 0]
@@ -303,7 +307,10 @@ class DeepLadder(Rungs):
 
 
 def _apart(models: Params, others: Params) -> np.ndarray:
-    """The distance of each network from another, over all weights. Additional leading axes of `models` are kept."""
+    """The distance of each network of `models` from the network in its place in `others`, over all weights.
+
+    Additional leading axes of `models` are kept.
+    """
     squares = [(models[name] - others[name]) ** 2 for name in others]
     kept = [square.ndim - other.ndim + 1 for square, other in zip(squares, others.values(), strict=True)]
     return np.sqrt(sum(square.flatten(axes).sum(axes).numpy() for square, axes in zip(squares, kept, strict=True)))

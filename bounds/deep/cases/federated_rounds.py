@@ -134,7 +134,7 @@ LOST = 1e-13  # the float64 error of an output in a round; a test checks it
 class RoundsRun:
     """The measurements of ROUNDS rounds."""
 
-    size: np.ndarray  # phi before the first round and after each round
+    size: np.ndarray  # phi, the size of the residuals, before the first round and after each round
     moved: float  # largest distance of a model of the server or a client from the checkpoint
     # the float64 errors of each phi, and of `moved`
     size_off: float
@@ -160,7 +160,7 @@ class FederatedRounds(SmallNetwork):
 
     @property
     def known(self) -> RoundStart:
-        """The bounds at the first round.
+        """The certificate's bounds on the network at the first round.
 
         Raises:
             ArithmeticError: nothing is certified.
@@ -176,12 +176,12 @@ class FederatedRounds(SmallNetwork):
 
     @property
     def turn(self) -> float:
-        """L_J, for the ball of radius rho."""
+        """L_J: |J(t) - J(t')| is at most L_J |t - t'| for any parameters t and t' in the ball of radius rho."""
         return self.certificate._curvature.of_all(self.radius)
 
     @property
     def judged(self) -> Rounds | Failed:
-        """The result of the theorem's inequalities in the ball of the claim."""
+        """The result of the theorem's inequalities in the ball in which the claim is made."""
         if self.ball is None and self.certificate.rounds is None:
             return Failed(self.certificate.why)
         return inequalities(self.known, self.turn, self.radius)

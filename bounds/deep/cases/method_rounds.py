@@ -45,7 +45,7 @@ class MethodRounds(SmallNetwork):
 
     @property
     def known(self) -> MethodStart:
-        """The bounds at the first round.
+        """The method's rounds at the checkpoint, as the certificate bounds them.
 
         Raises:
             ArithmeticError: nothing is certified.
@@ -56,7 +56,7 @@ class MethodRounds(SmallNetwork):
 
     @property
     def claimed(self) -> Rounds:
-        """The numbers of the certificate; if nothing is certified, the numbers for a network without curvature.
+        """What the certificate claims; if nothing is certified, what it would claim for a network without curvature.
 
         Raises:
             ArithmeticError: neither exists.

@@ -30,7 +30,7 @@ SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:4:erf", "fc:3:erf:sta
 WINDOWS, NEWTON = 4, 6
 OFTEN = 20  # number of steps in a window that use the sample that `uneven_case` repeats
 LOSSES = HINGE, band(0.2), huber(0.05)
-# |f| - |y| of some outputs, divided by the length of the interval of minimisers, or by 1 if that is longer than 1
+# |f| - |y| of outputs inside an interval of minimisers, divided by the interval's length or by 1, whichever is smaller
 INSIDE = 0.4
 
 
@@ -89,7 +89,7 @@ class OrderedWindows(SmallNetwork):
 
     @property
     def radius(self) -> float:
-        """rho, the radius of the proof, unless another radius is given."""
+        """rho, the radius of the ball in the proof, unless another radius is given."""
         return claimed_radius(self.ball, self.proved if isinstance(self.proved, Window) else None, str(self.proved))
 
     @property
@@ -99,7 +99,7 @@ class OrderedWindows(SmallNetwork):
 
     @cached_property
     def judged(self) -> Window | Failed | str:
-        """The result of the theorem's inequalities in the ball of the claim."""
+        """The result of the theorem's inequalities in the ball in which the claim is made."""
         if self.ball is None:
             return self.proved
         return in_ball(self.known, float(self.certificate.residual.hi), self.step, 1.0, self.ball)
@@ -254,8 +254,8 @@ def uneven_case(seed: int, spec: str, width: int, loss: ConvexLoss = SQUARES, in
 
     Steps on the first sample alone lead away from the models that fit both samples. The nearest fit of both samples is
     about as far from the first sample's fits, to which the gradient of that sample leads, as from the checkpoint. Only
-    second derivatives tell which of these two is nearer. `inside` is how far each label
-    lies inside its interval of minimisers, measured from an end.
+    second derivatives decide which of these two distances is smaller. `inside` is how far each label lies inside its
+    interval of minimisers, measured from an end.
     """
     import torch
 
@@ -268,8 +268,8 @@ def uneven_case(seed: int, spec: str, width: int, loss: ConvexLoss = SQUARES, in
         OrderedWindows(Problem(x, outputs), spec, width, seed, "random"),
     )
     ends = [drawn.outputs(drawn.start + torch.tensor(part * way), np.arange(2)).numpy() for part in (1.0, -1.0)]
-    # The end is chosen so that the first sample's multiplier has the sign of its loss's negative slope. Then the
-    # nearest fit is at the end of the interval.
+    # The end is chosen so that the first sample's Lagrange multiplier, in the problem of the nearest fit, has the sign
+    # of its loss's negative slope. Then the nearest fit is at the end of the interval.
     wanted = ends[int((ends[0] - outputs)[0] * (j[0] @ j[1]) > 0)]
     y = wanted + inside * np.sign(wanted - outputs)
     return OrderedWindows(Problem(x, y), spec, width, seed, "random", loss=loss, uneven=1e9)

@@ -1,7 +1,7 @@
 """Families of networks drawn in a cube: where bounds are sharpest, for every loss, for several outputs, and groups.
 
-In cases with far labels both losses have a barrier, since labels are far from the outputs, on the side opposite to the
-gap at the midpoint.
+In cases with far labels the absolute and the squared loss have a barrier. Their labels are far from the outputs, on the
+side opposite to the gap at the midpoint.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ SHARP = (
 def sharp_families(options: Options) -> tuple[CubeFamily, ...]:
     """The default shapes, and networks of few units at U_anc = 0 with a long or a short v_anc.
 
-    The bounds are sharpest for the latter. With the user's data there are only families on these data.
+    The bounds are sharpest for these networks of few units. With the user's data there are only families on these data.
     """
     everyday = tuple(draw for draw in cube_families(options) if draw.h <= 32 or options.data is not None)
     if options.data is not None:

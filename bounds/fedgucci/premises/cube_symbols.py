@@ -37,7 +37,7 @@ VECTOR_TAIL = (
 SURE = SPREAD / 2 * (side * sp.sqrt(C * h) / 2 + d_anc / 2)
 
 LOG = sp.log(12 * C * h / delta)
-AT_TRUE_SIDE = sp.sqrt(2) / 2 * sp.sqrt(h) * b * (sp.sqrt(C) * side**2 + side * d_anc) * LOG  # (32)
+AT_TRUE_SIDE = sp.sqrt(2) / 2 * sp.sqrt(h) * b * (sp.sqrt(C) * side**2 + side * d_anc) * LOG  # Eq (32)
 
 # the square of ROWS bounds (1/K) sum_i E_x |(U_i - mean U) x|^2
 ROWS = side * b * sp.sqrt(h * sp.log(12 * h / delta) / 2)

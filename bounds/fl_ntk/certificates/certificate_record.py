@@ -1,7 +1,7 @@
 """The results of certificates: numbers and conditions as records, and as pages of text.
 
 `Trial` and `Certificate` are the records of fl-ntk/B.3-certificate and of X.11, which is the same theorem from a
-checkpoint in place of the initial weights. `StableStepCertificate` is the record of X.12.
+checkpoint in place of the initial weights. `StableStepCertificate` is the record of fl-ntk/X.12.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Runs of Algorithm 1 from a checkpoint, the cases of the certificates X.11 and X.12."""
+"""Runs of Algorithm 1 from a checkpoint, the cases of the certificates fl-ntk/X.11 and fl-ntk/X.12."""
 
 from dataclasses import replace
 

@@ -18,9 +18,10 @@ stays within R of its start.
 
 Proof: docs/proofs/certificates.md#any-stable-step.
 
-The middle matrix H helps most: neurons that are held at a kink lie on both sides of it, so that D and U are nearly
-equal, and E is nearly halved. The choice of p is a trade-off: |S| |S^-1| = (mu/lam)^(p/2) multiplies E, but for p < 1
-the frozen map contracts more slowly, and for p = 0 it may not contract at all (X.5).
+H is the middle of the two bounds on the kernel. So B has (D + U) / 2 where the bound of certificate.py has max(D, U),
+which is up to twice as large, and twice as large where D or U is 0. The choice of p is a trade-off: |S| |S^-1| =
+(mu/lam)^(p/2) multiplies E, but for p < 1 the frozen map contracts more slowly, and for p = 0 it may not contract at
+all (X.5).
 
 Rounding: S is exactly the float64 matrix V diag(nu^(p/2)) of H's eigenpairs; S^-1 and all products are balls,
 that is, intervals with midpoint and radius (python-flint).
@@ -98,7 +99,7 @@ def trial_radii(
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
     distances, gram = given.counts.distances[given.counts.distances > 0], _gram_abs(given)
     needs = [c.need for c in (f.candidate(0.0, 0.0, 0.0) for f in frozen) if c.rate < 1]
-    # without distances the scale of the weights is taken
+    # if no neuron has a distance above 0, the size is 1000 times the least `need`, or 1 if there is none
     size = float(distances.max()) if distances.size else 1000 * min(needs, default=0.0) or 1.0
     allowed = max(max(f.tolerance for f in frozen), LEAST_CHANGE * gram.max())
     share = min(1.0, 4 * allowed / _top(gram))

@@ -1,4 +1,4 @@
-"""The default runs, and runs on few points. For the latter some bounds are sharp that are loose on many points.
+"""The default runs, and runs on few points. Some bounds that are loose on many points are sharp on few points.
 
 At nearly equal points with all neurons active, the crude bounds of appendix B are sharp up to small factors. On one
 point or four points the powers in appendix C's bounds show. A wedge has two points at a small angle: few neurons must

@@ -36,8 +36,8 @@ def unit_points(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
 def _near_labels(seed: int) -> FederatedRun:
     """Four points, one or two clients, and one to three local steps.
 
-    The step size is .1 to .7 of one with which the residual surely contracts. Every third residual is the bottom
-    eigenvector of H(0), which contracts the slowest.
+    The step size is .1 to .7 times a step size with which the residual surely contracts. Every third residual is the
+    bottom eigenvector of H(0), which contracts the slowest.
     """
     rng = np.random.default_rng([seed, 5])
     n, d, width, steps, clients = 4, 6, 32, 1 + seed // 2 % 3, 1 + seed % 2
