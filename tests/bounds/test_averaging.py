@@ -209,7 +209,7 @@ def test_matrices_that_are_no_kernels_are_refused(kernels, own, message):
         KernelLadder(kernels, own)
 
 
-# --- clients that draw near ------------------------------------------------------------------------------------------
+# --- clients that come closer together -------------------------------------------------------------------------------
 
 
 @few

@@ -1,6 +1,6 @@
 """Tests of the counterexamples to false forms about connectivity and averaging.
 
-Each false form has a stored case, and the search finds a case without it.
+Each false form has a stored case that shows it to be false. The search finds such a case without the stored one.
 """
 
 from dataclasses import replace

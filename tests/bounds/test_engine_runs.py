@@ -1,4 +1,4 @@
-"""Tests of statements on runs of the training engine: a case is judged as on the simulator's run of the same case."""
+"""Tests of statements on runs of the training engine: the verdict is the same as on the simulator's run of a case."""
 
 from dataclasses import replace
 from functools import partial

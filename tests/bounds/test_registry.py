@@ -1,6 +1,6 @@
-"""Tests of the register of meanings: it has today's meaning of each id and loses none.
+"""Tests of the register of meanings: it has today's meaning of each form and loses no earlier meaning.
 
-The changelog mentions each later meaning.
+If the meaning of a form changes, or the form is removed, the changelog mentions it.
 """
 
 import json

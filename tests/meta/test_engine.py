@@ -97,8 +97,8 @@ def test_draws_that_are_equal_share_their_cases():
 def test_a_first_look_decides_where_every_mutant_is_caught_on_it():
     """A statement is decided by the first look on which all its mutants are caught.
 
-    Only numbers above 100 catch `late`. Meanwhile the other statement is not tried on more than its first look. No case
-    is built twice.
+    Only numbers above 100 catch the mutant `late`, so that its statement needs all numbers. The other statement is not
+    tried on more numbers than those of its first look. No case is built twice.
     """
     late = Mutant("late", lambda formula: sp.Min(2 * formula, 100), Change.OTHER)
     many = (Numbers(trials=200),)

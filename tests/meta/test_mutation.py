@@ -109,7 +109,7 @@ def test_an_identity_has_no_other_side_and_matrix_powers_stay_whole():
         assert not any(m.name.startswith(("K to", "n to", "T to")) for m in standard_mutants(statement, Form.NEW))
 
 
-# --- the matrix ------------------------------------------------------------------------------------------------------
+# --- the matrix of statements and mutants -----------------------------------------------------------------------------
 
 
 def test_fates_are_told_apart():

@@ -19,7 +19,7 @@ RATE = get("fl-ntk/lazy-patterns")
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [*({"seed": seed} for seed in range(1, 6)), {"data": "sphere"}], ids=str)
 def test_a_true_rate_is_never_violated(options):
-    """A true rate is not called violated if the verdict takes only as many networks as decide it.
+    """A true rate is not called violated if networks are taken only until they decide the verdict.
 
     The test below takes all networks of the ladder.
     """

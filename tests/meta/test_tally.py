@@ -103,8 +103,8 @@ def test_claims_that_may_fail(counts, failure, outcome):
 
 
 def test_of_several_allowed_probabilities_the_worse_one_for_the_verdict_counts():
-    # Each trial allows a failure with probability .5 or .01. The numbers of failures are half and a twentieth of the
-    # trials, both far above .01. The first is equal to .5, the second far below it.
+    # The trials that hold allow a failure with probability .5, those that fail only with probability .01. Half of the
+    # trials fail, or a twentieth. Both shares are far above .01; the first equals .5, and the second is far below .5.
     for failures in (100, 10):
         counted = tally({H: 200 - failures}, 0.5)
         for _ in range(failures):
@@ -137,7 +137,8 @@ def test_a_tiny_probability_is_said_to_be_not_refuted():
 @pytest.mark.parametrize("allowed", [1e-88, 0.01, 0.05, 0.1])
 def test_what_the_trials_would_have_excluded_is_what_they_test(trials, allowed):
     limit = tally({H: trials}, allowed).would_exclude
-    # At this failure probability, no failure has the chance 2.5%. It is the end of a two-sided 95% interval.
+    # With this failure probability, all trials hold with probability 2.5%. So it is the upper end of the two-sided 95%
+    # interval after no failure.
     at = 1 - 0.025 ** (1 / trials)
     assert limit is None if at <= allowed else limit == pytest.approx(at, rel=1e-9)
     assert tally({H: trials}).would_exclude is None  # This claim has no failure probability.

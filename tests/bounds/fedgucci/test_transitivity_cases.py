@@ -148,7 +148,7 @@ def test_corners_nearly_attain_the_sure_bound_with_every_constant():
         assert float(gap(case).lo) > 0.96 * float(bound[0].value)
         steep = (
             "kinks" in draw.name or case.loss == "absolute"
-        )  # The barrier is not tight otherwise, because the parabola runs through the flat part of cross-entropy.
+        )  # Without kinks the parabola runs through the flat part of cross-entropy, so that its bound is not tight.
         assert (float(barrier(case).lo) > 0.96 * float(bound[1].value)) == steep
 
 
