@@ -1,4 +1,5 @@
-# Both jobs build their own environment first. The stamp is written last, so a set-up that was killed is redone.
+# Every target except proofs and clean builds the environment .venv first. The stamp is written last, so that a set-up
+# that was killed is done again.
 PYTHON ?= python3
 STAMP := .venv/.complete
 
@@ -7,17 +8,17 @@ STAMP := .venv/.complete
 verify: $(STAMP)
 	@.venv/bin/ntkfl verify
 
-# The same with every case drawn, also where a sixteenth of them decides.
+# The same with all cases of every statement, also where a sixteenth of the cases decides the outcome.
 verify-thorough: $(STAMP)
 	@.venv/bin/ntkfl verify --thorough
 
-# Bytecode is kept, though the shell may forbid it: each of some hundred processes that the tests start would compile the
-# packages again. Files go to the workers in the order of tests/conftest.py, the longest first: the plugin's own order
-# began a test of 212 s when all others were done. tests/conftest.py gives each worker one thread.
+# Bytecode is kept, though the shell may forbid this. Otherwise each of the some hundred processes that the tests start
+# would compile the packages again. Files go to the workers in the order of tests/conftest.py, the longest first: in the
+# plugin's own order a test of 212 s began when all others were done. tests/conftest.py gives each worker one thread.
 test test-slow test-all: export PYTHONDONTWRITEBYTECODE :=
-# What Numba compiles is kept in the environment, for some six seconds of each process that runs the simulators.
+# What Numba compiles is kept in the environment, which saves some six seconds in each process that runs the simulators.
 verify verify-thorough test test-slow test-all: export NUMBA_CACHE_DIR := $(CURDIR)/.venv/machine-code
-# What XLA compiles is kept too, for a second run of make test; .ci/run runs the tests only once.
+# What XLA compiles is kept too, so that a second run of make test is faster; .ci/run runs the tests only once.
 test: export JAX_COMPILATION_CACHE_DIR := $(CURDIR)/.venv/compiled
 test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
 # On two cores a third worker computes while others wait for the processes that tests start and stop.
@@ -45,7 +46,7 @@ check: $(STAMP)
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-# The proofs that Coq checks; without the project's environment. It says what to install where Coq is missing.
+# Coq checks the proofs; this needs no .venv. If Coq is missing, the command says what to install.
 proofs:
 	@$(PYTHON) proofs/check.py
 

@@ -47,8 +47,8 @@ def program(imported: tuple[str, ...] = IMPORTED) -> list[str]:
         return [sys.executable, "-m"]
     folder = tempfile.TemporaryDirectory()
     address = str(Path(folder.name, "socket"))
-    # Forks keep the server's `sys.stdout`. It is made for a pipe, so that it never takes an output for a file that can
-    # seek. The server has a session of its own, because a terminal's Ctrl-C is for its clients.
+    # Forks keep the server's `sys.stdout`. This object is made for a pipe, so that it never assumes that an output is a
+    # file in which it can seek. The server has a session of its own, because a terminal's Ctrl-C is for its clients.
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     words = [sys.executable, __file__, "serve", address, *imported]
     server = subprocess.Popen(words, env=os.environ | SETTINGS, start_new_session=True, **pipes)
@@ -62,8 +62,8 @@ def ask(address: str, *words: str) -> int:
     """Let the server run a program. Returns its exit status, which is negative if a signal ended it."""
     while os.open(os.devnull, os.O_RDWR) < 3:
         pass  # opens closed streams, since one of the pipes below would otherwise take the place of such a stream
-    hears, says = os.pipe()  # for signals
-    told, tells = os.pipe()  # for the exit status
+    hears, says = os.pipe()  # a pipe for signals
+    told, tells = os.pipe()  # a pipe for the exit status
 
     def pass_on(number: int, _: object) -> None:
         with suppress(BrokenPipeError):  # the program has just ended
@@ -96,9 +96,9 @@ def serve(address: str, *imported: str) -> list | None:
     gc.freeze()  # objects that a fork does not touch need not be copied
     assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the other threads"
     own = os.getpid()
-    # for each descriptor that tells a fork's end, the fork and the pipes of its client
+    # by the descriptor that becomes readable when a fork ends: the fork and the pipes of its client
     running: dict[int, tuple[int, int, int]] = {}
-    clients: dict[int, int] = {}  # for each pipe of signals, the fork; only forks whose clients live
+    clients: dict[int, int] = {}  # by the pipe of signals: the fork, if its client lives
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asked:
         asked.bind(address)
         os.write(1, b"\n")
@@ -106,7 +106,8 @@ def serve(address: str, *imported: str) -> list | None:
             for hears in clients.keys() & set(ready):
                 numbers = os.read(hears, 9)
                 for number in numbers:
-                    os.kill(clients[hears], number)  # the fork was not waited for, so the number is still the fork's
+                    # the server has not waited for the fork, so the process id is still the fork's
+                    os.kill(clients[hears], number)
                 if not numbers:  # the client has died
                     os.killpg(clients.pop(hears), signal.SIGKILL)
             for ended in running.keys() & set(ready):
@@ -118,16 +119,16 @@ def serve(address: str, *imported: str) -> list | None:
                 for descriptor in (ended, hears, tells):
                     os.close(descriptor)
             if asked in ready:
-                # Linux sends fewer bytes than this
+                # 2**20 bytes are more than Linux sends in one message
                 message, (*streams, hears, tells), *_ = socket.recv_fds(asked, 2**20, 5)
                 process = os.fork()
-                # set by both processes, since either may be the first; signals to a group then go to no other fork
+                # so that killpg reaches no other fork; both processes do this, since either may be the first
                 os.setpgid(process, process)
                 if not process:
                     # PR_SET_PDEATHSIG: this process is killed when the server dies
                     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
                     if os.getppid() != own:
-                        os._exit(1)  # the server died before that
+                        os._exit(1)  # the server died before the call of prctl
                     for stream, given in enumerate(streams):
                         os.dup2(given, stream)
                     others = [pipe for _, *pipes in running.values() for pipe in pipes]

@@ -7,10 +7,10 @@ distance between two networks:
 
     python docs/image_limits.py --measure "fedavg 10000 1 4096 0" "fedavg 2000 1 1024 0,1"
 
-A row is named by METHOD IMAGES STEP WIDTH SEEDS, with the step as a share of 1 / max_c |H_cc|. A row grows while its
-rounds are run, so that a run may be stopped. `--rounds 320` goes on to round 320. `--memmap FILE` keeps the limit's
-tiles (blocks of its kernel matrix) in a file, which all 60,000 images need. `--float32` trains the networks in single
-precision.
+A row is named by METHOD IMAGES STEP WIDTH SEEDS, with the step as a share of 1 / max_c |H_cc|. A row is stored anew
+after each examined round, so that a run may be stopped. `--rounds 320` goes on to round 320. `--memmap FILE` keeps the
+limit's tiles (blocks of its kernel matrix) in a file, which all 60,000 images need. `--float32` trains the networks in
+single precision.
 """
 
 import argparse
@@ -126,7 +126,7 @@ def short(value: float, form: str = ".3f") -> str:
 
 
 def values(rows: Sequence[Row], name: str, t: int) -> list[float]:
-    """The values of a quantity after round t, for those of the networks that were trained for so many rounds."""
+    """The values of a quantity after round t, for the networks whose rows have round t."""
     return [row[name][row["rounds"].index(t)] for row in rows if t in row["rounds"]]
 
 

@@ -1,7 +1,8 @@
 """Measure the numbers behind the pictures of statements: `python docs/pictures.py [ID|PAPER]...`, some ten minutes.
 
-It writes `statement_pictures.json` anew, or only the entries of the statements that are named. From that file it draws
-the picture of the README. The build of the pages draws from the file too, and measures statements that the file lacks.
+The script writes `statement_pictures.json` anew, or only the entries of the statements that are named. From that file
+it draws the picture of the README. The build of the pages draws from the file too, and measures statements that the
+file lacks.
 """
 
 import argparse
@@ -67,7 +68,10 @@ def _keep(kept: dict[str, dict[str, Any]]) -> None:
 
 
 def front(narrow: bool = False) -> bytes:
-    """The README's picture, with one panel for each form of a lemma. The form that fails was read from a scan only."""
+    """The README's picture, with one panel for each form of a lemma.
+
+    The form that fails is what a machine read in a scan of the paper.
+    """
     forms = read()[FRONT_OF]
     return themed(as_bytes(drawn(own()[FRONT_OF], forms, most=len(forms), narrow=narrow), "svg", FRONT_OF))
 

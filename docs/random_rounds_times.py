@@ -37,7 +37,7 @@ WAYS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "scaffold-batches": ("SCAFFOLD, batches of 4", "scaffold", {}, HALF | {"batch_size": 4}),
     "feddyn": ("FedDyn", "feddyn", {"alpha": 1.0}, HALF),
 }
-# the noise, and a function of the quantity that is computed
+# for each quantity: the noise, and the function that computes the quantity
 QUESTIONS: dict[str, tuple[float, Callable[[RandomRegime], float]]] = {
     "rate": (0.0, lambda regime: regime.rate),
     "stationary": (NOISE, lambda regime: regime.stationary_mean_square()),

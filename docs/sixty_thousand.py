@@ -103,7 +103,7 @@ def _panel(axes: Axes, curves: list[dict], measure: str) -> dict[str, object]:
 
 
 def kept(curves: list[dict], runs: list[dict], tuned: bool = False) -> list[dict]:
-    """The curves together with these runs of `ntkfl limit`, which are tuned or not.
+    """The curves together with these runs of `ntkfl limit`; `tuned` says whether the runs were tuned.
 
     If a run has a curve already, rounds that the run lacks are kept from the old curve.
     """

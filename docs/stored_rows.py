@@ -18,7 +18,7 @@ def kept(path: Path) -> list[Row]:
 
 
 def keep(path: Path, rows: Sequence[Row], row: Row, point: Sequence[str], order: Callable[[Row], tuple]) -> None:
-    """Write these rows and `row` in their order. A row with the same values of `point` is replaced by `row`."""
+    """Write these rows and `row`, sorted by `order`. A row with the same values of `point` is replaced by `row`."""
     others = [other for other in rows if any(other[name] != row[name] for name in point)]
     lines = [json.dumps(other) for other in sorted([*others, row], key=order)]
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")

@@ -23,16 +23,16 @@ CERTIFICATE = (
 )
 ABOUT = """# Artifact
 
-A laboratory in which theorems of federated learning on wide networks are computed, judged and proved. This archive has
-no history and no names.
+This archive has a laboratory in which theorems of federated learning on wide networks are computed, judged and proved.
+The archive has no history and no names of persons.
 
-`python claims.py` lists the claims, `python claims.py NAME` checks one, `python claims.py all` every one. The folder
-may lie anywhere. Some claims need Python 3.11 or later alone. For the others:
+`python claims.py` lists the claims, `python claims.py NAME` checks one claim, and `python claims.py all` checks all.
+The folder may lie anywhere. Some claims need only Python 3.11 or later. For the others run:
 
     pip install --constraint constraints.txt .
     apt-get install coq libcoq-mathcomp-algebra libcoq-mathcomp-algebra-tactics
 
-Minutes are upper bounds on two cores.
+The minutes in the table are upper bounds on two cores.
 
 """
 

@@ -53,9 +53,15 @@ CLAIMS = (
         ALONE,
     ),
     _check(
-        "I10", "Averaging clients of one law changes their variance", "averaging_i10", "what holds: .*: agrees", ALONE
+        "I10",
+        "Averaging identically distributed clients changes the variance",
+        "averaging_i10",
+        "what holds: .*: agrees",
+        ALONE,
     ),
-    _check("F17", "FedGuCci's bound for a moved anchor fails, and a mended one holds", "fedgucci_f17", ".*: VIOLATED"),
+    _check(
+        "F17", "FedGuCci's bound for a moved anchor fails, and a repaired bound holds", "fedgucci_f17", ".*: VIOLATED"
+    ),
     _check("C.10", "FL-NTK's bound on B_3 lacks a term", "fl_ntk_c_10", "m = 1e1000: .*VIOLATED.*"),
     _check(
         "Eq18",

@@ -140,8 +140,9 @@ class EvidenceByKind(SphinxDirective):
 
 
 class SymbolTable(SphinxDirective):
-    """Writes the glossary: each symbol as the papers draw it, its spelling in formulas, its name in this package, and
-    its meaning.
+    """Writes the glossary.
+
+    A row has a symbol as the papers print it, its spelling in formulas, its name in this package, and its meaning.
     """
 
     def run(self) -> list[nodes.Node]:
@@ -191,7 +192,10 @@ def _breakable(path: str) -> list[nodes.Node]:
 
 
 def _old_address(statement: Statement) -> nodes.raw:
-    """The anchor that a statement had on the former page of its paper, so that old links find its row."""
+    """The anchor that a statement had on the former page of its paper.
+
+    With this anchor old links still find the statement's row.
+    """
     return html(f'<a id="{label(statement.id)}"></a>')
 
 
