@@ -58,9 +58,10 @@ STATEMENTS = (
 #   comparison: upper, lower, equality, two-sided, probability, rate and so on.
 # - A **hypothesis** computes a number, its margin. A case meets the hypothesis when the margin is at least 0. (A
 #   function that returns `True` or `False` is refused, because Python's `False` equals 0 and would pass.)
-# - `stated` is a `Claim`: the formula **as stated**. Later you may add a `proved` and a `repaired` claim. `recorded`
-#   is the outcome that you expect. If you leave it out, the claim is expected to hold. `OPEN` means that the question
-#   is not settled. If an open form is violated, the exit status of `verify` is 3.
+# - `stated` is a `Claim`: the formula **as stated**. Later you may add a `proved` and a `repaired` claim. Each of these
+#   claims is called a *form* of the statement. `recorded` is the outcome that you expect. If you leave it out, the
+#   claim is expected to hold. `OPEN` means that the question is not settled. If an open form is violated, the exit
+#   status of `verify` is 3.
 # - `constants` gives the formula's symbols their values on a case. `measure` gives the left side as an `Estimate`, a
 #   value with an error. The two functions must share nothing but the case. If they shared code, an error in that code
 #   could cancel in the comparison.
@@ -74,11 +75,11 @@ STATEMENTS = (
 # !ntkfl verify my_theorem.py --trials 30
 
 # %% [markdown]
-# It holds in 60 of 60 trials, with a factor of three to spare. Many papers would print a figure of this and go on.
-# But sampling proves nothing: the trials are networks of 4096 neurons on generic points, where averages are close to
-# their means. So if a form of your own holds in all its cases, `verify` then searches for a counterexample for about
-# ten seconds of processor time. Here the search finds one, and the claim is *violated, broken by search*. The exit
-# status is 3, because the form is recorded as open. `--no-attack` leaves the search out.
+# It holds in 60 of 60 trials, with a factor of three to spare. Many papers would print a figure of this and go on. But
+# sampling proves nothing: the trials are networks of 4096 neurons on generic points, where the share of active neurons
+# is close to its expectation on every sample. So if a form of your own holds in all its cases, `verify` then searches
+# for a counterexample for about ten seconds of processor time. Here the search finds one, and the claim is *violated,
+# broken by search*. The exit status is 3, because the form is recorded as open. `--no-attack` leaves the search out.
 #
 # ## Attack it
 #
@@ -107,12 +108,11 @@ STATEMENTS = (
 # file keeps the false form and says what is wrong with it. Four parts are new. They show how much the verdict is worth:
 #
 # - `witness`: for a form recorded as violated, a case that violates it.
-# - `necessity`: a case that breaks the claim when one hypothesis is dropped. Here: a row of norm 2.
+# - `necessity`: a case that breaks the claim when one hypothesis is dropped. Here the case has a row of norm 2.
 # - `mutants`: formulas made wrong on purpose. The checker must call them violated, on the same cases.
-# - `CLUSTERS`: a family of cases made for this statement. On generic data $n$ is a loose bound, so that a wrong
-#   formula such as $\sqrt n$ would hold too. Points close together bring the left side near $n/2$. A `Family` has a
-#   name, a function that makes the case of a seed, a strategy of the library Hypothesis for `attack`, and a number of
-#   seeds.
+# - `CLUSTERS`: a family of cases made for this statement. On generic data $n$ is a loose bound, so that a wrong formula
+#   such as $\sqrt n$ would hold too. Points close together bring the left side near $n/2$. A `Family` has a name, a
+#   function that makes a case from a seed, a strategy of the library Hypothesis for `attack`, and a number of seeds.
 
 # %%
 # %%writefile my_theorem.py
@@ -224,7 +224,7 @@ print("for 50 samples:", *statement.evaluate({n: 50}))
 #   how an error of your own was obtained. A left side whose error is given too small can make a true statement look
 #   violated.
 #
-# Where to go next: [check a theorem on your own data](check_a_theorem.ipynb), or copy a statement of a kind like
-# yours. `ntkfl list` names all statements. Their files lie in `bounds/`, one for each topic.
-# `bounds/fl_ntk/initial_kernel.py` has statements that may fail with a small probability,
-# `bounds/fl_ntk/lazy_neurons.py` one about every round of a training run.
+# Where to go next: [check a theorem on your own data](check_a_theorem.ipynb), or copy a statement of a kind like yours.
+# `ntkfl list` names all statements. Their files lie in `bounds/`, one for each topic. For example,
+# `bounds/fl_ntk/initial_kernel.py` has statements that may fail with a small probability, and
+# `bounds/fl_ntk/lazy_neurons.py` has a statement about every round of a training run.

@@ -11,8 +11,8 @@
 #
 # ## The file
 #
-# The file is a `.csv` whose first line names its columns. The column `y` is the label, the column `owner`, which may
-# be left out, is the client of each row, and every other column is a feature. Or the file is a `.npz` with the arrays
+# The file is a `.csv` whose first line names its columns. The column `y` is the label. The column `owner` is the client
+# of each row, and it may be left out. Every other column is a feature. The file may also be a `.npz` with the arrays
 # `x`, `y` and, if you like, `owner`. The network has one output, so a label is one number.
 #
 # The example has 24 images of the digits 3 and 8 from scikit-learn, held by three clients:
@@ -38,9 +38,9 @@ with open("mine.csv", "w", newline="") as file:
 #
 # ## A first look
 #
-# Which of the statements say something about these data? `ntkfl check` tests every statement about data. Where the
-# hypotheses of a statement ask for a smaller step, it is tested with that step. One screen shows the statements that
-# say most:
+# Which of the statements say something about these data? `ntkfl check` tests every statement about data. Statements are
+# tested with one common step size. If the hypotheses of a statement ask for a smaller step, that statement is tested
+# with a step that meets them. One screen shows the statements whose bounds are closest to the measured values:
 
 # %% tags=["timing"]
 # !ntkfl check mine.csv --unit
@@ -50,14 +50,15 @@ with open("mine.csv", "w", newline="") as file:
 # - **left/right**: the largest ratio of the left side to the bound. A ratio near 1 means that the bound says much.
 # - **step**: the step with which the statement was tested, if it needs a smaller step than the others.
 #
-# `ntkfl applies --data mine.csv --unit` lists all statements, each with the hypotheses that it misses. `ntkfl verify
-# fl-ntk --data mine.csv --unit` checks a whole paper in the same way. Before it runs, it names the statements that
-# cannot be tested.
+# `ntkfl applies --data mine.csv --unit` lists the statements about data, each with the hypotheses that are not met.
+# `ntkfl verify fl-ntk --data mine.csv --unit` checks a whole paper in the same way. Before it runs, it names the
+# statements that cannot be tested.
 #
 # ## The command
 #
-# Lemma B.12 of FL-NTK bounds how far any neuron moves during training. It asks for small steps, so we take small
-# ones.
+# Lemma B.12 of FL-NTK bounds how far any neuron moves during training. The catalogue has three forms of this lemma: as
+# stated, as proved, and *repaired* (changed so that it holds). The next command checks the repaired form. The lemma
+# asks for small steps, so the command sets a small `--eta-local`.
 
 # %%
 # !ntkfl verify fl-ntk/B.12 --form repaired --data mine.csv --eta-local 0.02 --width 1024 --rounds 50 --trials 5
@@ -74,15 +75,15 @@ with open("mine.csv", "w", newline="") as file:
 
 # %% [markdown]
 # - **cases**: the data are the same in every trial, and each seed draws a new network. Five networks were trained for
-#   50 rounds of two local steps on three clients. `--local-steps`, `--eta-global` and `--sigma` change the other
-#   numbers.
+#   50 rounds of two local steps on three clients. `--local-steps`, `--eta-global` and `--sigma` (the size of the
+#   initial weights) change these runs.
 # - **margins**: how far the admitted cases were from breaking a hypothesis.
 # - **tightness**: no neuron moved farther than 0.0006 of what the lemma allows. The bound is true here, but loose,
 #   because it is proportional to 1/λ, and with 24 images of two digits the smallest eigenvalue λ is small.
 # - **mutants**: no wrong formula was called violated. The bound is so loose on these data that wrong formulas hold as
 #   well. So this verdict says only that the lemma holds on your data. The built-in cases show that the checker can
 #   tell the lemma from wrong formulas (`ntkfl verify fl-ntk/B.12`).
-# - **needed?**: whether a case is known that breaks the claim without this hypothesis.
+# - **needed?**: for each hypothesis, whether a case is known that breaks the claim when this hypothesis is dropped.
 #
 # ## Several statements, and files
 #

@@ -167,9 +167,9 @@ for folder in ("fedavg", "fedgucci"):
 #
 # ## What the theorems promise
 #
-# `ntkfl connectivity-table` compares the bounds with the exact barriers. Its rows are networks that are drawn at
-# random, that are trained alone or connected, and that are clients of one round. `--images fashion-mnist` takes other
-# images.
+# `ntkfl connectivity-table` compares the bounds with the exact barriers. Its rows are of three kinds: networks that are
+# drawn at random, networks that are trained alone or connected, and clients of one round. `--images fashion-mnist`
+# takes other images.
 
 # %%
 # !ntkfl connectivity-table
@@ -180,14 +180,15 @@ for folder in ("fedavg", "fedgucci"):
 # by this project, which are called *R1*, *sure* and *R2* (`ntkfl show fedgucci/R2`). *d* is the side of the cube
 # around the anchor that contains the networks.
 #
-# Theorem 3.5 holds, but on every row it is far from the truth. R2, which uses the data, is within a small factor of
-# the truth on networks drawn around an anchor (*cube*). Trained networks are not uniform draws, so Theorem 3.5 and R1
+# Theorem 3.5 holds, but on every row it is far from the truth. R2, which uses the data, is within a small factor of the
+# truth on networks drawn around an anchor (*cube*). Trained networks are not uniform draws, so Theorem 3.5 and R1
 # guarantee nothing about them, while the bounds *sure* and R2 hold. In the rows of ten classes the cross-entropy
 # barriers are certified, and the bounds are multiplied by the Lipschitz constant of this loss, $\sqrt 2$ (Assumption
-# 3.2 has 1). For different starts (*alone*), training with the connectivity loss to a trained anchor (*connected*)
-# divides the barrier by six for ten classes, and by less for two. *FedAvg* and *FedGuCci* are clients of one round,
-# which start from one network. Between them no loss barrier is found (0 means that the barrier is smaller than its
-# error). FedGuCci's clients move farther from that network (column d), as statement `fedgucci/X4` says.
+# 3.2 has 1). Networks trained from different starts have a barrier (*alone*). If they are trained with the connectivity
+# loss to a trained anchor (*connected*), the barrier is divided by six for ten classes, and by less for two classes.
+# *FedAvg* and *FedGuCci* are clients of one round, which start from one network. Between them no loss barrier is found
+# (0 means that the barrier is smaller than its error). FedGuCci's clients move farther from that network (column d), as
+# statement `fedgucci/X4` says.
 #
 # ## Any other model
 #
@@ -301,11 +302,11 @@ for kind, group in groups.items():
         )
 
 # %% [markdown]
-# After alignment, the models that were trained alone have no barrier either: it is 0 to within its error. Before, the
-# mean of these models was far worse than the models are. Now it is better than they are. Connecting in training and
-# aligning afterwards are best together. The barrier of an aligned network is exact as before. `least_barrier`
-# searches for an order with a smaller barrier. For up to 8 units it tries all orders, and the result says whether it
-# did.
+# After alignment, the models that were trained alone have no barrier either: it is 0 to within its error. Before
+# alignment, the mean of these models was far worse than the models are. Now it is better than they are. The mean is
+# best, compared with the models, if they are connected in training and aligned by their weights afterwards. The barrier
+# of an aligned network is exact as before. `least_barrier` searches for an order of the units with a smaller barrier.
+# For up to 8 units it tries all orders, and the result says whether it did.
 #
 # For saved networks, one command prints the barriers before and after alignment:
 
@@ -358,11 +359,11 @@ print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 # ![Exact barriers against the width, for networks trained alone, connected, from one start](../alignment.svg)
 #
 # The study has five widths, both data sets, four seeds, and two lengths of training. The picture shows the longer
-# training. Weight matching lowers the barrier of independent models by .39 nats on average, and in all of 80 pairs;
-# connecting to an anchor lowers it by .22. Both together are better than either alone, and .03 nats better than
+# training. Weight matching lowers the barrier of independent models in all of 80 pairs, by .39 nats on average.
+# Connecting to an anchor lowers it by .22. Both together are better than either alone, and .03 nats better than
 # matching. Which matching is better depends on the data: matching by activations is better on digits after a short
-# training (by .08 nats), and matching by weights is better on Fashion-MNIST after a long training (by .03). Clients
-# of a round have no barrier to begin with. `ntkfl verify alignment` checks the theorems about aligned networks.
+# training (by .08 nats), and matching by weights is better on Fashion-MNIST after a long training (by .03). Clients of
+# a round have no barrier to begin with. `ntkfl verify alignment` checks the theorems about aligned networks.
 
 # %% [markdown]
 # ## Limits

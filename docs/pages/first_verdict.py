@@ -113,12 +113,13 @@ SVG(as_bytes(drawn(lemma, seen_by_form), "svg", "c6"))
 # - **confirmed**: both sides are *balls*, intervals that are proved to contain the exact value, and they are
 #   disjoint.
 # - **recorded: violated**: the catalogue already has this outcome. The last line counts the verdicts that differ from
-#   what is recorded. No verdict differs here, so the exit status is 0. If one differed, it would be 1.
+#   what is recorded. No verdict differs here, so the exit status is 0. If a verdict differed, the exit status would be
+#   1.
 #
 # ## Find a violation without the stored case
 #
-# `attack` searches for a violation and never looks at the stored one. A violation that it finds is shrunk to a case
-# as simple as possible that still violates. This case is confirmed and written to a file:
+# `attack` searches for a violation and never looks at the stored one. It shrinks the case that it finds to a case that
+# is as simple as possible and still violates the statement. This case is confirmed and written to a file:
 
 # %% tags=["timing"]
 # !ntkfl attack fl-ntk/A.1 --form stated

@@ -69,14 +69,14 @@ print("\n".join(run.communicate()[1].splitlines()[-2:]))
 
 # %% [markdown]
 # The list of answers begins with the worst outcome. Each exponent is a slope in the log-log plot. Its interval covers
-# the noise over seeds. It also covers the change when the smallest widths are dropped, since a power law holds only
-# in the limit. An interval wider than ±0.2 decides nothing, and the answer is *unresolved*. A stated power outside
-# the measured interval is *violated* only if noise and a second term cannot explain the measured slope (at the level
-# 99.9%). At the smallest width this second term may be as large as the first. One answer is violated, *as recorded*:
-# the printed Eq (18) leaves out a part that does not fall with the width when clients take several local steps (see
-# the [findings](../findings)). The claims that hold say that the movement of every single neuron falls like
-# $m^{-1/2}$, that the movement of all neurons together does not fall, and that outputs approach the limit like
-# $m^{-1/2}$. So **one more correct digit needs a hundred times the width.**
+# the noise over seeds. It also covers the change when the smallest widths are dropped, since a power law holds only in
+# the limit. An interval wider than ±0.2 decides nothing, and the answer is *unresolved*. A stated power outside the
+# measured interval is *violated* only if noise and a second term of the power law, which falls faster with the width,
+# cannot explain the measured slope (at the level 99.9%). At the smallest width this second term may be as large as the
+# first. One answer is violated, *as recorded*: the printed Eq (18) leaves out a part that does not fall with the width
+# when clients take several local steps (see the [findings](../findings)). The claims that hold say that the movement of
+# every single neuron falls like $m^{-1/2}$, that the movement of all neurons together does not fall, and that outputs
+# approach the limit like $m^{-1/2}$. So **one more correct digit needs a hundred times the width.**
 
 # %%
 from IPython.display import SVG
@@ -187,8 +187,8 @@ axes.legend()
 print(f"gap at m = 2048: {float(gap[-1]):.4f}; gap 0.01 at m = {2048 * (float(gap[-1]) / 0.01) ** 2:.0f}")
 
 # %% [markdown]
-# Labels are ±1, so a gap of 0.01 is one percent. It needs some thousands of neurons, where the theorem asks for
-# 1.4e19. For these data and these step sizes, this is the practical answer to the question.
+# Labels are ±1, so a gap of 0.01 is one percent. Such a gap needs some thousands of neurons, whereas the theorem asks
+# for 1.4e19. For these data and these step sizes, this is the practical answer to the question.
 #
 # The file's path can be given wherever a study's name can: `ntkfl study list digits_width.py`, `--dry-run`,
 # `--scheduler`. The function `seconds` in the file estimates the time of a cell. `--dry-run` adds these times up, and

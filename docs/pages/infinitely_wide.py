@@ -260,9 +260,9 @@ plt.show()
 # | 9002 | 3.75 | .460 | .087 | .276 |
 #
 # More images are harder to fit in the same number of rounds, and steps that suit few images are too long for more. At
-# 60,000 images there was no search. One run had five settings that continue the table, and FedDyn with alpha 5. It
-# took 1556 s of processor, 33 minutes of wall-clock time beside some ten other programs, and 11.0 GB. FedDyn's
-# residual still falls when alpha grows from .13 to .2:
+# 60,000 images there was no search. One run had five settings with values that continue those of the table, and a sixth
+# setting, FedDyn with alpha 5. It took 1556 s of processor, 33 minutes of wall-clock time beside some ten other
+# programs, and 11.0 GB. FedDyn's residual still falls when alpha grows from .13 to .2:
 #
 # | method | steps | left of the labels after 100 rounds | its error is at most | test accuracy | error of the accuracy at most | before |
 # |---|---|---|---|---|---|---|
@@ -329,16 +329,16 @@ plt.show()
 # lower, .8399 against .8426. The same holds at round 10. The error bounds prove both differences at both rounds.
 #
 # `--memmap FILE` keeps the tiles in a file, for tiles that do not fit into memory. This was tried with 20,000 images,
-# whose .88 GB were still in the system's cache. A round of SCAFFOLD took .34 s from the file and .38 s from memory,
-# on one core of two. The residual after six rounds had the same norm. Reading the file took 2.8 s, and computing the
-# tiles 9 to 12 s. When a file is opened, one row in 256 is compared with the kernel. In each slab of consecutive
-# rows, the row with the largest entry off the diagonal is compared too (with 12,000 images this took .36 s of
-# processor, where computing the tiles took 4.2 s). A change of other rows on the disk is not detected. The file may
-# be larger than the memory. Products then take as long as reading the file from the disk. This was tried with a
-# process that was allowed to use 750 MB (by a memory control group of Linux, page cache included). For 20,000 samples
-# it refused in advance to hold the tiles in memory, with the message "n up to 13396 would fit". With `--memmap` it
-# built them in a file of 880 MB. Each product then read 810 MB from the disk and took 1.0 s of processor and 7 s of
-# wall-clock time, beside fifteen other programs.
+# whose .88 GB were still in the system's cache. A round of SCAFFOLD took .34 s from the file and .38 s from memory, on
+# one core of two. The residual after six rounds had the same norm. Reading the file took 2.8 s, and computing the tiles
+# 9 to 12 s. When a file is opened, one row in 256 is compared with the kernel. In each slab of consecutive rows, the
+# row with the largest entry off the diagonal is compared too (with 12,000 images this took .36 s of processor, where
+# computing the tiles took 4.2 s). A change of other rows on the disk is not detected. The file may be larger than the
+# memory. Products then take as long as reading the file from the disk. This was tried with a process that was allowed
+# to use 750 MB (by a memory control group of Linux, page cache included). For 20,000 samples this process refused in
+# advance to hold the tiles in memory, with the message "n up to 13396 would fit". With `--memmap` it built them in a
+# file of 880 MB. Each product then read 810 MB from the disk and took 1.0 s of processor and 7 s of wall-clock time,
+# beside fifteen other programs.
 #
 # With `--device cuda` a GPU holds and multiplies the tiles. **This has never run on a GPU**, because none was at hand.
 # The script `docs/tiles_on_a_device.py` of the repository ran with the CPU as the device (`python

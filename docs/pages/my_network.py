@@ -74,8 +74,8 @@ for linearised in (True, False):
 
 # %% [markdown]
 # This is the distance of a network of this size, with PyTorch's initialisation, from its kernel regime. The rates above
-# forecast the first rounds; later they give the order of magnitude. Wider networks are nearer. Here are three widths,
-# each with the kernel regime of the network's own kernel; the widest is the network above.
+# forecast the first rounds; for later rounds they give only the order of magnitude. Wider networks are nearer. Here are
+# three widths, each with the kernel regime of the network's own kernel; the widest is the network above.
 
 # %%
 import matplotlib.pyplot as plt
@@ -142,7 +142,8 @@ plt.show()
 # shows at large widths only.
 #
 # `ntkfl study run deep-width-scaling` measures the powers of the width with which these distances fall. The table
-# combines networks of 2 to 6 layers, with widths from 64 to 768 and 12 seeds. Its intervals are 99% intervals:
+# combines networks of 2 to 6 layers, with widths from 64 to 768 and 12 seeds. Its intervals are 99% intervals. *Run*
+# means the outputs on the training samples, in the round in which they are farthest off:
 #
 # | power of the width | ReLU | erf | theory |
 # |---|---|---|---|

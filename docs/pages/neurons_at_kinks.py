@@ -15,8 +15,8 @@
 # ## They arrive
 #
 # The data are twenty digits on one client, and the network is trained by plain gradient descent. $z = \sqrt m\, w_r
-# \cdot x_i$ is the scaled signed distance of neuron $r$ from the kink of sample $i$. The plot shows $z$ for the
-# neurons that end at a kink, and for some that start as near and do not end there.
+# \cdot x_i$ is the scaled signed distance of neuron $r$ from the kink of sample $i$. The plot shows $z$ for the neurons
+# that end at a kink, and for some neurons that start as near to a kink and do not end at it.
 
 # %% tags=["noise:0.5"]
 from dataclasses import replace
@@ -160,7 +160,7 @@ for name, kernel in kernels.items():
 #   certificate](safe_from_here.ipynb) does so: at its point $W^*$, a network that fits the data, these neurons lie
 #   exactly on their kinks.
 # - With several local steps a neuron may also cross a kink in every round, but only during the local steps of one
-#   client, and be brought back when the server takes the mean. Such pairs are held like the others: $\psi$ is the
-#   share of local steps in which the neuron is active, and these pairs are projected out too. Late in training most
-#   of the held pairs are of this kind. All this is for small steps. With long steps a client's own kernel differs
-#   ({doc}`../proofs/finite_width` has the numbers).
+#   client, and be brought back when the server takes the mean. Such pairs are held like the others: $\psi$ is the share
+#   of local steps in which the neuron is active, and these pairs are projected out too. Late in training most of the
+#   held pairs are of this kind. All this is for small steps. With long steps $H_P$ is still the kernel of the server's
+#   move, but not that of a client's local moves ({doc}`../proofs/finite_width` has the numbers).

@@ -146,10 +146,10 @@ _ = panel.legend(fontsize="small")
 #
 # ## Steps that change by round, clients that take turns
 #
-# With noise, a large outer rate learns fast and ends at a large loss, and a small one does the reverse. A schedule
-# combines both: `eta_local` and `eta_global` take a list of step sizes, one for each round. The last entry holds for
-# all later rounds. The next cell compares three outer rates: always 8, always 1, and a schedule of 8 for four rounds,
-# 3 for twelve rounds and then 1:
+# With noise, training with a large outer rate is fast and ends at a large loss. With a small outer rate it is slow and
+# ends at a small loss. A schedule combines both: `eta_local` and `eta_global` take a list of step sizes, one for each
+# round. The last entry holds for all later rounds. The next cell compares three outer rates: always 8, always 1, and a
+# schedule of 8 for four rounds, 3 for twelve rounds and then 1:
 
 # %%
 setup = ntkfl.Setup(eta_local=0.05, local_steps=4)

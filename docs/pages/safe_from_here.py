@@ -86,9 +86,9 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 #   that no step, in any order, increases the distance from $W^*$. So training stays in a ball around $W^*$, and
 #   converges in it.
 # - **pairs held at kinks**. A neuron's kink for a sample is where the neuron switches on or off for this sample. The
-#   proof would not hold for a neuron that crosses its kink. Only in few pairs of a neuron and a sample the neuron may
-#   cross (here in none). $W^*$ is chosen such that these neurons lie exactly on these kinks. Then the proof holds
-#   however often they cross.
+#   proof would not hold for a neuron that crosses its kink. There are only few pairs of a neuron and a sample in which
+#   the neuron may cross the sample's kink (here none). $W^*$ is chosen such that these neurons lie exactly on these
+#   kinks. Then the proof holds however often they cross.
 # - **margin off A**, where $A$ is the set of held pairs: in all other pairs the neuron stays on its side of the kink,
 #   with this margin. A certificate needs a margin above 0.
 # - **steps allowed**: the longest steps that the proof covers. They are steps on *half the sum* of squares over a
@@ -171,20 +171,20 @@ print("longer steps:", attack_any_order(certificate, trials=2000, longer=1.2))
 #
 # ![First rounds that certify, reach at the start and held pairs against the number of samples](../frontier.svg)
 #
-# A cell is one run of the study. The picture has the medians of the 160 default cells, which have ten clients, two
-# ways of splitting the samples, one or five local steps, and two seeds. Of the cells 155 certify within 300 rounds:
-# after 10 rounds with 20 samples, 20 to 45 with 50, 30 to 245 with 100, 45 to 195 with 200. By then $|y - f|$ is
-# between .06 (20 samples) and .00012 (200 samples). The certificate of Algorithm 1 alone (theorem `fl-ntk/X.12`)
-# holds in 138 of these cells, in the same round or up to 100 rounds later. The certificate that applies before
-# training (`fl-ntk/X.11`) holds in none of the cells: the bound on the movement of the neurons is at least 29 times
-# the radius that this certificate allows, even with steps that are 10,000 times shorter. More width helps: with 200
-# samples the first certified round is 45 to 195 with 500 neurons, and 45 to 75 with 16000. In 76 pairs of cells that
-# differ in the number of local steps alone, five steps certify earlier than one step in 49 pairs (by up to 145
-# rounds), in the same round in 26, and later in one. With one local step neither the split of the samples nor the
-# number of clients (four or ten) changes the first certified round. With five local steps the split changes this
-# round by up to 55, and the number of clients by at most 20 (15 cells of one seed with 50 and 100 samples). Another
-# draw of digits changes it by up to 150. One cell with 500 samples, not in the picture (width 4000, ten clients, five
-# local steps), certifies at round 90, and by `fl-ntk/X.12` at round 150.
+# A cell is one run of the study. The picture has the medians of the 160 default cells, which have ten clients, two ways
+# of splitting the samples, one or five local steps, and two seeds. Of the cells 155 certify within 300 rounds: after 10
+# rounds with 20 samples, 20 to 45 with 50, 30 to 245 with 100, 45 to 195 with 200. By then $|y - f|$ is between .06 (20
+# samples) and .00012 (200 samples). The certificate of Algorithm 1 alone (theorem `fl-ntk/X.12`) holds in 138 of these
+# 155 cells, in the same round or up to 100 rounds later. The certificate that applies before training (`fl-ntk/X.11`)
+# holds in none of the cells: the bound on the movement of the neurons is at least 29 times the radius that this
+# certificate allows, even with steps that are 10,000 times shorter. More width helps: with 200 samples the first
+# certified round is 45 to 195 with 500 neurons, and 45 to 75 with 16000. In 76 pairs of cells that differ in the number
+# of local steps alone, five steps certify earlier than one step in 49 pairs (by up to 145 rounds), in the same round in
+# 26, and later in one. With one local step neither the split of the samples nor the number of clients (four or ten)
+# changes the first certified round. With five local steps the split changes the first certified round by up to 55
+# rounds, and the number of clients changes it by at most 20 rounds (15 cells of one seed with 50 and 100 samples).
+# Another draw of digits changes it by up to 150 rounds. One cell with 500 samples, not in the picture (width 4000, ten
+# clients, five local steps), certifies at round 90, and by `fl-ntk/X.12` at round 150.
 #
 # What limits these cells is the training, not the proof. The five cells that do not certify have 200 samples and 64
 # neurons, and their $|y - f|$ is still .0002 to .0009 after 300 rounds. When the cell of seed 0 and one local step is
@@ -194,8 +194,8 @@ print("longer steps:", attack_any_order(certificate, trials=2000, longer=1.2))
 # ## What is proved, and what is not
 #
 # - The certificate is about the stored floats as real numbers, and about training in exact arithmetic from there on.
-#   All numbers that decide have proven errors, so rounding alone cannot make a certificate hold. Rounding in later
-#   training is not covered.
+#   All numbers on which the answer depends have proven errors, so rounding alone cannot make a certificate hold.
+#   Rounding in later training is not covered.
 # - It covers gradient steps of any batches in any order, any clients, any numbers of local steps, and means of such
 #   models with server steps up to 1. It does not cover momentum or control variates *after* the checkpoint. `ntkfl
 #   certify --method` covers them, for one method with given steps, and proves the rate of this method. A readout that

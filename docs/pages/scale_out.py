@@ -6,10 +6,10 @@
 # %% [markdown]
 # # Scale out: more processes, machines, devices, and less memory
 #
-# Nothing here changes a result. The cells of a study (its single runs) give the same bits on all workers, if the
-# machines are of one kind. A run on several devices differs from a run on one device by rounding. A Gram matrix that
-# is counted on several devices is the same to the bit. All outputs on this page come from one machine. What needs
-# other machines is shown as commands only.
+# Nothing on this page changes a result by more than rounding. The cells of a study (its single runs) give the same bits
+# on all workers, if the machines are of one kind. A Gram matrix that is counted on several devices has the same bits as
+# on one device. A training run on several devices differs from a run on one device by rounding. All outputs on this
+# page come from one machine. What needs other machines is shown as commands only.
 #
 # ## The cores of this machine
 #

@@ -53,7 +53,7 @@ STATEMENTS = (
 # !ntkfl attack my_lemma.py --replay counterexample_mine_largest_eigenvalue_stated.json
 
 # %% [markdown]
-# In GitHub Actions, with the replay file kept if the job fails:
+# These lines are for GitHub Actions. They keep the replay file if the job fails:
 #
 # ```yaml
 #       - run: ntkfl attack my_lemma.py --budget 60s

@@ -119,8 +119,8 @@ plt.show()
 # ## A method of your own
 #
 # A method has four parts: the objective, the gradient rule, what a client does around its steps, and what the server
-# does. Write only the parts that differ from those of FedAvg. The method in this example limits the length of the
-# difference that a client may send:
+# does. Write only the parts that differ from those of FedAvg. A client sends a difference: its weights after training
+# less those that it received. The method in this example limits the length of this difference:
 
 # %%
 # %%writefile clipped.py
@@ -167,9 +167,9 @@ class Clipped(LocalRule):
 # `run("clipped.py", options={"largest": 2.0}, **common)`. The run's folder keeps the checksum of the method's file,
 # and a run resumes only with the same file.
 #
-# All the project's own methods pass the same test: they agree with a plain loop over clients, however the clients are
-# grouped and numbered, and a resumed run is the same to the bit. [What is tested of every method](../methods) is a table
-# of these tests.
+# All the project's own methods pass these tests: they agree with a plain loop over clients, however the clients are
+# grouped and numbered, and a resumed run is the same to the bit. [What is tested of every method](../methods) is a
+# table of these tests.
 #
 # ## What can be chosen
 #

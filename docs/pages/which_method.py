@@ -64,9 +64,10 @@ panels[0].set_yticks(ticks, ticks)
 legend = panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 
 # %% [markdown]
-# With heterogeneous clients FedAvg needs three times as many rounds, whatever its steps. Methods with a memory
-# (momentum, SCAFFOLD, FedDyn) lose little. Among the methods whose clients train at the same time SCAFFOLD is the
-# fastest as soon as clients take several local steps.
+# With heterogeneous clients FedAvg needs 2.5 to 3.3 times as many rounds with two or more local steps, and more than
+# six times as many with one. Momentum at the server needs 1.5 to 2.7 times as many. SCAFFOLD and FedDyn need at most
+# 1.3 times as many, and fewer with five or more local steps. With heterogeneous clients SCAFFOLD is the fastest of the
+# methods whose clients train at the same time, as soon as clients take two or more local steps.
 #
 # ## One method, at steps of yours
 #
@@ -201,13 +202,13 @@ _ = panel.legend(fontsize="small")
 #   round. `ntkfl rate` gives the exact mean square if clients or batches are sampled (`--participation`,
 #   `--batch-size`), and takes clients with different numbers of steps (`--client-steps`);
 #   `ntkfl.kernel_regime(loss=...)` has other convex losses.
-# - It is exact at infinite width. The distance of a network of width $m$ from its limit is about $m^{-1/2}$ under
-#   every method, and larger in late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl fastest --train 16384`
-#   trains a network of that width with the best steps of each method, and names the pairs of methods that training
-#   puts in the order opposite to the prediction. The predictions are worst for steps that are tuned to the edge of
-#   stability: FedAvg's server step and heavy-ball momentum. A network takes fewer rounds than predicted if the
-#   largest eigenvalue of its kernel falls during training. It takes more rounds if its slow modes are not those of
-#   the limit: FedAvg on Dirichlet clients, at the steps of the least rate, took 435 rounds to .001, where 244 were
+# - It is exact at infinite width. The distance of a network of width $m$ from its limit is about $m^{-1/2}$ under every
+#   method, and larger in late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl fastest --train 16384` trains
+#   a network of that width with the best steps of each method, and names the pairs of methods that training puts in the
+#   order opposite to the prediction. The predictions are worst for steps that are tuned to the edge of stability:
+#   FedAvg's server step and heavy-ball momentum. A network takes fewer rounds than predicted if the largest eigenvalue
+#   of its kernel falls during training. It takes more rounds if its slow modes are not those of the limit: FedAvg on
+#   Dirichlet clients, with the steps whose predicted rate is smallest, took 435 rounds to .001, where 244 were
 #   predicted. Methods whose predictions are a few rounds apart may change places.
 # - It is about the training residual. The fastest method is not the one that generalises best.
 #
