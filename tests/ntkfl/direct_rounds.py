@@ -15,7 +15,8 @@ class Direct:
     """Rounds of a linear model f = X w that starts at w = 0; the losses are the clients' sums of squares.
 
     x, y: samples (n, d) and labels (n,). members: each client's samples. steps: each client's number of local steps.
-    eta: the local step size; step k has eta times `factors[k]`, or times the last factor if there are fewer factors.
+    eta: the local step size; step k has eta times `factors[k]`, or times the last factor if there are fewer factors
+        than steps.
     momentum: the clients' momentum.
     """
 
@@ -35,7 +36,11 @@ class Direct:
         return x.T @ (x @ w - y)
 
     def local(self, c, w, drift=0, pull=0):
-        """Returns the displacement of client c from w; each step adds the drift and pull (v - w) to its gradient."""
+        """Returns the displacement v - w of client c after its local steps from w.
+
+        Each step adds two terms to the client's gradient: the vector `drift`, such as SCAFFOLD's correction, and the
+        proximal term `pull` (v - w).
+        """
         v, velocity = w.copy(), np.zeros_like(w)
         for k in range(self.steps[c]):
             velocity = LONG(self.momentum) * velocity + self.gradient(c, v) + drift + LONG(pull) * (v - w)

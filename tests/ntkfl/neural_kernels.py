@@ -17,8 +17,8 @@ def relu_ntk(x, z=None):
     Near the angles 0 and pi half the digits are lost, so it is only correct to about 1e-8 there.
     """
     # In the NTK parametrisation with W_std = 1 the pre-activations are w.x / sqrt(d). The difference ntk - nngp is the
-    # part of the first layer, (x.z / d) E[relu' relu'], which is our kernel divided by d.
-    # Not compiled, because XLA would fuse the operations and round angles of 0.
+    # part of the first layer, (x.z / d) E[relu' relu'], which is our kernel divided by d. The function is not compiled,
+    # because XLA would fuse the operations and round angles of 0.
     kernel = _kernel(2)(x, z, ("ntk", "nngp"))
     return x.shape[1] * np.asarray(kernel.ntk - kernel.nngp)
 

@@ -10,7 +10,7 @@ SHARES = np.geomspace(0.03, 1.9, 25)  # local step sizes, as shares of 1 / max_c
 FEW_SHARES = SHARES[::2]
 RATES = np.geomspace(0.1, 40, 61)
 MOMENTA = 1 - np.geomspace(1, 0.02, 20)
-PULLS = np.geomspace(0.01, 100, 41)  # values of mu and alpha, in units of 1 / (K eta_local)
+PULLS = np.geomspace(0.01, 100, 41)  # values of the pull, FedProx's mu or FedDyn's alpha, in units of 1 / (K eta_local)
 # In these methods a round moves the server by the clients' mean alone.
 AVERAGED = "fedavg, server rate 1", "fedavg", "fedprox"
 FORGETFUL = *AVERAGED, "cyclic"  # In these methods the residual is the whole state between rounds.
@@ -55,7 +55,7 @@ def random_problem(seed):
 class Grid:
     """All settings of a method at once.
 
-    A row is a pair of `steps` (eta_local, pull), a column a pair of `server` (server rate g, momentum b).
+    A row is a pair (eta_local, pull) of `steps`. A column is a pair (server rate g, momentum b) of `server`.
     """
 
     def __init__(self, label, problem, h, local_steps):
@@ -73,7 +73,10 @@ class Grid:
         self.maps = [self.local(eta, pull) for eta, pull in self.steps]
 
     def local(self, eta, pull):
-        """Returns two linear maps to the clients' displacements: from a residual, and from a drift.
+        """Returns two linear maps to the clients' displacements.
+
+        The first maps the residual. The second maps a drift: SCAFFOLD's correction moves the outputs by eta_local times
+        the drift in every local step.
 
         Displacements are given as coefficients of the clients' samples. If the server moves by the clients' mean alone,
         the first map leads to the movement of the outputs at server rate 1 instead.
@@ -120,8 +123,9 @@ class Grid:
         return self.mask.sum(axis=0) / self.n
 
     def fewest(self, eps, below):
-        """Returns the fewest rounds to eps of any stable setting, and the setting; None if none takes fewer than
-        `below`.
+        """Returns the fewest rounds to eps of any stable setting, and the setting.
+
+        Returns None if every setting takes `below` rounds or more.
         """
         moved, drifted = (np.array(matrices) for matrices in zip(*self.maps, strict=True))
         eta, pull = np.array(self.steps).T

@@ -343,7 +343,7 @@ def test_steps_beyond_the_limit_warn_with_the_limit():
 def test_an_overflow_never_passes_for_outputs_of_zero(way, eta_local, local_steps, rounds, monkeypatch):
     monkeypatch.setattr(algorithm1, "GROUPED", 0)
     x = np.random.default_rng(0).normal(size=(6, 4))
-    x[np.arange(6), [0, 1, 2, 3, 0, 1]] = 0.0  # Infinite weights times these zeros are NaN.
+    x[np.arange(6), [0, 1, 2, 3, 0, 1]] = 0.0  # An infinite weight times one of these zeros is NaN.
     problem = Problem(x, np.array([1.0, -1, 1, 1, -1, 1]), [0, 1, 0, 1, 0, 1])
     setup = Setup(width=64, rounds=rounds, eta_local=eta_local, local_steps=local_steps)
     with warnings.catch_warnings():

@@ -176,7 +176,7 @@ def test_a_movement_by_products_off_in_one_direction_needs_both_parts_of_its_bou
 
 @pytest.mark.parametrize("share", [0.4, 1.9])
 def test_a_series_of_thousands_of_rounds_is_bounded_by_the_root_of_their_number(share):
-    """The error bound after thousands of rounds grows with the root of their number.
+    """In four times as many rounds the error bound grows by a factor of less than 3; the square root would give 2.
 
     Rounds with float32 tiles are compared with rounds with the whole matrix in float64.
     """
@@ -248,7 +248,7 @@ def test_rounds_whose_steps_change_are_the_literal_ones_within_their_bounds(meth
 def test_the_bound_of_a_schedule_counts_the_change_of_its_norm(method, how):
     """The bound accounts for the change of its norm when the steps change.
 
-    For an error of the labels alone, it holds after steps that amplify the error and then shrink it.
+    If only the labels have an error, the bound holds after steps that amplify this error and then shrink it.
     """
     problem = ragged([3, 9, 5])
     regime = kernel_regime(problem, Setup(eta_local=0.1, local_steps=2), None, method, **how, matrix_free="float64")
@@ -343,7 +343,7 @@ def test_scaffold_takes_one_product_a_round(monkeypatch):
 @pytest.mark.parametrize("share", [0.2, 0.98])
 @pytest.mark.parametrize(("method", "options", "how"), REMEMBERING[:-1], ids=lambda part: str(part))
 def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how, share):
-    """What an error of size 1 grows to is bounded, for errors of the residual and of the memory.
+    """The largest size that an error of size 1 grows to is bounded, for errors of the residual and of the memory.
 
     The growth is computed with the exact map of a round and compared with the bound.
     """
@@ -378,7 +378,8 @@ def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how
 def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, how):
     """The transform at z of the errors of a round is the resolvent at z of the round's map of (residual, memory).
 
-    It acts on (d, f), the errors of the residual and of the memory. SCAFFOLD's move contains f.
+    The resolvent acts on (d, f), the errors of the residual and of the memory. For SCAFFOLD, f enters the server's move
+    as well.
     """
     problem, z, rng = ragged([6, 3, 9, 4], seed=5), 1.2 + 0.5j, np.random.default_rng(2)
     how = {name: value for name, value in how.items() if name != "client_steps"}

@@ -1,6 +1,6 @@
-"""Tests of Algorithm 1 run by groups of clients: it gives the run of `simulate`.
+"""Tests of Algorithm 1 run by groups of clients: the run equals that of `simulate` without groups.
 
-It may run in weight or function space, with any grouping, on devices or on the host.
+The groups may be computed in weight or function space, with any grouping, on devices or on the host.
 """
 
 import json
@@ -43,7 +43,9 @@ def outputs(ran, place):
 
 
 def quick(way, rows, weight_space, linearised):
-    """Says whether quick tests run a case, because XLA compiles each for a second.
+    """Says whether a case is among the quick tests.
+
+    XLA compiles each case for a second, so most cases of `client_groups` are slow tests.
 
     Cases with 16 rows are among the quick ones, because only with 16 rows a group is padded.
     """

@@ -1,4 +1,6 @@
-"""Tests of model averaging: the exact split of the error, ensembles, discrepancies, and Gamma of quadratic clients."""
+"""Tests of model averaging: the exact split of the error, ensembles, discrepancies, and the heterogeneity Gamma of
+clients with quadratic losses.
+"""
 
 from fractions import Fraction
 

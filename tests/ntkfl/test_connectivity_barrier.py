@@ -90,7 +90,8 @@ def test_the_enclosure_holds_the_exact_value_where_it_is_taken_and_no_grid_value
     barrier = loss_barrier(*pair, loss)
     taken = exact_excess(*pair[:2], Fraction(barrier.at), *pair[2:], loss)
     assert float(taken) <= barrier.value.hi
-    slope = 1e4  # This is above |d/d alpha| of the loss for these sizes. `at` is the maximiser rounded to float64.
+    # For these sizes |d/d alpha| of the loss is below `slope`. `at` is the maximiser rounded to float64.
+    slope = 1e4
     assert float(taken) >= barrier.value.lo - slope * np.finfo(float).eps or barrier.value.value == 0
     assert all(float(exact_excess(*pair[:2], alpha, *pair[2:], loss)) <= barrier.value.hi for alpha in GRID)
 
@@ -343,7 +344,8 @@ def test_the_logistic_barrier_encloses_a_grid(pair):
     losses = [np.logaddexp(0, -y * between(first, second, a).outputs(x)).mean() for a in alphas]
     excess = losses - (1 - alphas) * losses[0] - alphas * losses[-1]
     assert excess.max() <= barrier.value.hi + 1e-13
-    steepest = 2 * 48 * 36 / 200  # This is the largest |df/d alpha| times a grid step. A grid misses no more than this.
+    # `steepest` is the largest |df/d alpha| times a grid step. A grid misses the supremum by no more.
+    steepest = 2 * 48 * 36 / 200
     assert barrier.value.lo <= excess.max() + steepest
 
 
@@ -396,7 +398,8 @@ def test_the_accuracy_barrier_is_what_no_grid_point_exceeds(pair):
     barrier = accuracy_barrier(first, second, x, y)
     assert 0 <= barrier.value.value <= 1
     for alpha in GRID:
-        if not tied(alpha):  # An isolated tie does not count.
+        # An output of 0 at a single alpha does not count, since the barrier is a supremum over open pieces.
+        if not tied(alpha):
             drop = 1 - accuracy(alpha) / (alpha * ends[1] + (1 - alpha) * ends[0])
             assert float(drop) <= barrier.value.hi
 
@@ -483,7 +486,9 @@ def exact_accuracy_drop(first, second, x, y):
             outs = [list(column) for column in zip(*values, strict=True)]
             pairs_of = [(p, q) for k, p in enumerate(outs) for q in outs[k + 1 :]]
             heights = [outs[0]] if len(outs) == 1 else [[u - v for u, v in zip(*pq, strict=True)] for pq in pairs_of]
-            for zero, half, full in heights:  # These are heights at t = (alpha - left) / (right - left).
+            # The three numbers are an output, or a difference of two outputs, at t = 0, 1/2 and 1 with
+            # t = (alpha - left) / (right - left).
+            for zero, half, full in heights:
                 bend, slope = 2 * (zero + full - 2 * half), 4 * half - 3 * zero - full
                 under = slope * slope - 4 * bend * zero
                 tops = [mp.mpf(0)] if not bend and not slope else []

@@ -21,7 +21,8 @@ ONE = TwoLayer([[1.0]], [1e-162]), TwoLayer([[1.0]], [3e-162]), np.ones((1, 1)),
 def problems(draw):
     """Draws two networks of h units and one output, inputs and labels.
 
-    All are small integers; those of one kind are multiplied by one power of 2.
+    All numbers are small integers. The inputs are multiplied by one power of 2, and so are the labels, the hidden
+    weights and the readouts, each by its own power.
     """
     h, d, n = draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.integers(1, 3))
     sizes = {part: draw(st.integers(-1070, 220)) for part in ("x", "hidden")}

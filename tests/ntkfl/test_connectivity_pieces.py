@@ -26,7 +26,7 @@ NUMBERS = st.floats(-1e30, 1e30, allow_nan=False) | st.floats(-1e-290, 1e-290) |
 
 
 def rational(value):
-    """Returns the exact value of a number in long precision."""
+    """Returns the exact value of a number in numpy's longdouble precision."""
     high = float(value)
     return Fraction(high) + Fraction(float(value - LONG(high)))
 

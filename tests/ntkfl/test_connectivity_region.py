@@ -41,8 +41,8 @@ def test_the_whole_cube_and_nothing_are_at_the_ends():
 def test_splitting_finds_the_ball_of_the_ledger():
     """Splitting finds the known volume of a ball in a cube of side 4, with S = 20 dimensions.
 
-    Its log share of the cube is -31.38. The project's list of statements records measured values of 31.5, 30.8 and
-    32.0.
+    The logarithm of the ball's share of the cube's volume is -31.38. The project's list of statements records 31.5,
+    30.8 and 32.0 as measured values of minus this logarithm.
     """
     size = 20
     radius = 4 * math.exp((-31.38 - log_ball(size, 1.0)) / size)

@@ -196,7 +196,7 @@ def precise(x, z, depth, activation):
     channels=st.sampled_from([1, 3]),
 )
 def test_patches_of_any_norms_keep_their_digits(seed, depth, activation, ratio, near, sign, channels):
-    """For patches of any norms the error is few roundings in each layer.
+    """For patches of any norms the error is a few rounding errors in each layer.
 
     The rows of pixels are nearly parallel or antipodal, and their norms have ratios of up to 1e12.
     """
@@ -245,7 +245,7 @@ def test_pixels_whose_squares_lose_bits_have_no_bound():
 
 
 def test_two_pixels_a_hundred_million_apart():
-    """Two pixels with a ratio of a hundred million have an accurate kernel.
+    """Two images of one pixel have an accurate kernel if one pixel is a hundred million times as large as the other.
 
     The kernel was once off by 2.7e-3 of itself, because the squares of such norms hide the angle between the patches.
     """

@@ -175,7 +175,8 @@ def test_a_method_of_a_user_has_its_limit_too(tmp_path):
         kernel_regime(problem, setup, None, str(file), {"power": 1.1})
     small = kernel_regime(problem, setup, regime.gram, str(file), {"unit": 1e-11})
     assert small.outputs(9) == pytest.approx(regime.outputs(9), rel=1e-9)
-    # The second unit is below all rounding of the weights, and its effect appears a round later.
+    # With the unit 1e-30 the server's memory is below all rounding of the weights, and its effect appears a round
+    # later.
     for unit in (1e-11, 1e-30):
         with pytest.raises(ValueError, match="late has no linear limit with these options: from a random state its ro"):
             kernel_regime(problem, setup, None, str(file), {"power": 1.1, "unit": unit})
@@ -332,7 +333,8 @@ def test_rounds_are_counted_of_what_is_reported():
     alone = kernel_regime(problem, setup).rounds_to(1e-4)
     assert alone < t <= alone + 2  # IMA's mean of the last three models delays the target by at most two rounds.
     fed_back = kernel_regime(problem, setup, ima=MovingWindow(3)).rounds_to(1e-4)
-    # For many rounds, feeding the mean back takes (Q + 1)/2 times as many rounds, with Q = 3.
+    # If many rounds are needed, feeding back the mean of the last Q = 3 models multiplies their number by about
+    # (Q + 1) / 2.
     assert fed_back == pytest.approx(2 * alone, rel=0.02)
 
 

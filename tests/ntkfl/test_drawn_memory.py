@@ -101,7 +101,7 @@ class Batched(Weights):
     def choices(self, size):
         """Yields the choices of a cohort of that size.
 
-        They are equally likely if clients that may be alone have equally many samples.
+        The choices are equally likely if all clients have equally many samples, or if every cohort has all clients.
         """
         samples = [range(len(own)) for own in self.problem.members]
         for cohort in combinations(range(len(samples)), size):
@@ -217,8 +217,8 @@ def test_with_all_clients_it_is_the_kernel_regime(method, options):
 def test_larger_problems_have_the_rate_at_which_noise_of_the_draws_keeps_up_with_the_fall():
     """In larger problems the rate is the one at which the noise of the draws balances the decrease.
 
-    The map T1 + T2 of second moments has the radius l at which (l - T1)^-1 T2 has radius 1. T1 is diagonal in the
-    mean's eigenvectors.
+    The map of second moments is T1 + T2: T1 is S -> M S M', and T2 is what the noise of the draws adds. Its radius is
+    the l at which (l - T1)^-1 T2 has radius 1. T1 is diagonal in the eigenvectors of M.
     """
     regime = random_rounds(ragged((4,) * 4, d=24, seed=1), Setup(eta_local=0.5), None, "scaffold", participation=0.5)
     moments = regime._moments_of_samples

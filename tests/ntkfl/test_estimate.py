@@ -16,7 +16,7 @@ errors = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 
 
 def exact(x) -> Fraction | float:
-    """Returns the rational number that a float is; infinities are unchanged, and compare correctly with Fractions."""
+    """Returns a float as an exact Fraction; infinities are unchanged, and compare correctly with Fractions."""
     return Fraction(float(x)) if np.isfinite(x) else float(x)
 
 

@@ -388,7 +388,7 @@ PROBLEM = Problem(np.eye(3), np.ones(3), np.array([0, 0, 1]))
 
 
 def test_a_step_beyond_the_limit_warns_once_with_the_limit():
-    # Here H = I / 2, so that nu = .05 and N = 2.
+    # Here N = 2 and H = I / 2, so that nu, the largest eigenvalue of H P, is .05.
     setup = Setup(eta_local=0.1, eta_global=50.0, local_steps=1, rounds=2)
     for call in (kernel_regime, ntkfl.simulate):
         with warnings.catch_warnings(record=True) as seen:
@@ -398,7 +398,7 @@ def test_a_step_beyond_the_limit_warns_once_with_the_limit():
         assert "eta_global = 90 is beyond the stability limit" in str(seen[0].message)
         assert "stable for eta_global < 80; eta_local < 4 keeps every eta_global <= 1 stable" in str(seen[0].message)
         assert seen[0].filename == __file__
-    kernel_regime(PROBLEM, setup)  # This gives no warning.
+    kernel_regime(PROBLEM, setup)  # At eta_global = 50, below the limit, there is no warning.
 
 
 @pytest.mark.parametrize(
@@ -547,7 +547,8 @@ BEYOND = {
 def test_squares_that_float64_lacks_are_refused(ask, x, y, said):
     """Input whose squares float64 cannot represent is refused.
 
-    Such squares once made a stable run unstable, a share of the residual 0, and numbers of rounds NaN.
+    Because of such squares a stable run was once called unstable, a share of the residual was 0, and numbers of rounds
+    were NaN.
     """
     with pytest.raises(ValueError, match=said):
         ask(Problem(x, np.array(y)), Setup())

@@ -111,8 +111,8 @@ def test_rounds_that_are_too_many_to_count_follow_from_powers(monkeypatch):
 def test_no_number_of_rounds_is_said_beyond_those_that_powers_reach(smallest):
     """No number of rounds is given beyond the largest one that powers of the round can determine.
 
-    There is one client and one step of size 1. The first label is met in round 1; the residual of the other falls by
-    the factor 1 - smallest.
+    There is one client and one step of size 1. The first sample is fitted in round 1. The residual of the second sample
+    falls by the factor 1 - smallest in each round.
     """
     problem = Problem(np.eye(2), np.ones(2), np.zeros(2, int))
     asked = {"local_steps": (1,), "methods": ("fedavg, server rate 1",), "eta_local": 1.0, "refine": False}

@@ -135,7 +135,7 @@ def test_orders_part_where_the_network_turns_a_pair_round():
         Trained(*row, 0.1, 9, 0.01) for row in (("a", 5, 5, 9), ("b", 7, 7, 7), ("c", 7, 7, None), ("d", 8, 8, 9))
     )
     assert partings((a, b)) == partings((b, a)) == ((a, b),)
-    assert partings((b, c)) == ()  # A tie is no order.
+    assert partings((b, c)) == ()  # Methods with equally many predicted rounds have no order.
     assert partings((c, d)) == ((c, d),) and partings((a, d)) == ()
     assert partings((d, c, b, a)) == ((a, b), (c, d)) and partings(()) == ()
 

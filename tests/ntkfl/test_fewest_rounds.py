@@ -1,4 +1,4 @@
-"""Tests of the search for the fewest rounds: fractions of a round agree with counts.
+"""Tests of the search for the fewest rounds: the real number of rounds, rounded up, agrees with the count.
 
 A dense grid of steps is hardly better than the steps that are found.
 """
@@ -59,7 +59,7 @@ def test_the_whole_number_above_is_the_count(method, options, seed, share, eps):
 
 
 def test_a_large_state_is_counted_in_a_krylov_space_to_the_same(monkeypatch):
-    """A large state is counted in a Krylov space with the same result.
+    """For a large state the rounds are counted in a Krylov space, with the same result.
 
     With as many vectors as the state has rows, the Krylov space is the whole space.
     """
@@ -146,7 +146,8 @@ def test_a_method_is_never_slower_than_what_it_contains(seed, eta_local):
                 assert of[label] <= of[tunable.special]
 
 
-SWINGING = "feddyn", "fedavgm", "fedavgm, nesterov"  # Their residuals may fall below eps for a moment at any round.
+# The residuals of these methods swing, and may fall below eps in single rounds.
+SWINGING = "feddyn", "fedavgm", "fedavgm, nesterov"
 FAR = 400  # the most rounds for which a grid is searched
 
 
@@ -176,8 +177,8 @@ def test_a_dense_grid_is_hardly_better_where_nothing_swings(seed):
 def test_at_one_local_step_averaging_is_no_slower_than_a_scan_of_its_product(seed):
     """With one local step averaging needs no more rounds than a scan over the steps finds.
 
-    Only the product of the two step sizes counts then. The test scans it with the eigenvalues of W^(1/2) H W^(1/2),
-    where W has the server's weights.
+    Only the product of the two step sizes counts then. The test scans this product with the eigenvalues of
+    W^(1/2) H W^(1/2), where W has the server's weights.
     """
     problem = wine(n=50, seed=seed)
     h = infinite(problem.x)

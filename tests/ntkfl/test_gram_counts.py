@@ -26,8 +26,9 @@ def at_or_above(z, row, radius):
 def exact_changes(x, hidden, radius):
     """Returns three matrices of counts of neurons in rationals, from their definitions.
 
-    For each pair of samples they count the neurons that are active on both samples, those of them that may stop being
-    so, and the other neurons that may become so. A neuron's weights move by at most the radius.
+    For each pair of samples, the first counts the neurons that are active on both samples. The second counts those of
+    them that may become inactive on at least one of the samples. The third counts the other neurons that may become
+    active on both. A neuron's weights move by at most the radius.
     """
     n = len(x)
     pairs, losses, gains = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))

@@ -375,7 +375,8 @@ def test_predict_solves_the_gradient_flow():
     predict = neural_tangents_import.neural_tangents().predict.gradient_descent_mse(h, y, learning_rate=1.0)
     for time in (0.0, 0.7, 30.0):
         outputs = np.asarray(predict(time, np.zeros_like(y)))
-        # Its loss is half the mean of squares over the samples, so the gradient flow has the rate H / n.
+        # The loss of neural-tangents is half the mean of squares over the samples, so the gradient flow has the rate
+        # H / n.
         assert np.allclose(outputs, y - scipy.linalg.expm(-h * time / len(y)) @ y, rtol=0, atol=1e-12)
 
 

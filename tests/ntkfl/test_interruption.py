@@ -1,6 +1,6 @@
 """Tests of interrupts: until code has caught it, an interrupt is raised again wherever raising is allowed.
 
-Nothing else changes.
+A program that does not call `install` sees no difference.
 """
 
 import gc

@@ -1,5 +1,5 @@
-"""Tests of the upper bound of the largest eigenvalue of W^(1/2) H W^(1/2), which is compared with that of the whole
-matrix.
+"""Tests of the upper bound of the largest eigenvalue of W^(1/2) H W^(1/2), which is compared with the eigenvalue
+itself.
 
 H is the Gram matrix, and W is a function of the clients' own blocks of H. The errors that follow from the bound are
 compared with rounds that are written out.

@@ -1,4 +1,4 @@
-"""Tests of curves of whole data sets: they agree with the regime that has the matrix.
+"""Tests of `limit_curves`: residuals and accuracies over the rounds agree with the regime that has the whole matrix.
 
 A run that was killed continues where it was.
 """
@@ -87,7 +87,8 @@ def test_several_methods_have_the_curves_of_each_alone_and_read_the_tiles_once(m
     product = Tiles.__matmul__
     monkeypatch.setattr(Tiles, "__matmul__", lambda self, v: asked.append(v.shape[1]) or product(self, v))
     together = several_limit_curves(problem, rounds, METHODS)
-    assert len(asked) == 300 and asked[0] == 40 and asked[-1] == 20  # The two series of fedavg end earlier.
+    # The two runs of fedavg are computed as series, which need fewer products.
+    assert len(asked) == 300 and asked[0] == 40 and asked[-1] == 20
     for curves, (method, options) in zip(together, METHODS, strict=True):
         assert (curves.method, curves.options) == (method, options)
         alike(curves, limit_curves(problem, rounds, method=method, options=options))
@@ -143,7 +144,7 @@ def before_rounds(monkeypatch):
     multiply = Tiles.__matmul__
     monkeypatch.setattr(lanczos, "WHOLE", 0)
     monkeypatch.setattr(Tiles, "__matmul__", counted("products", multiply))
-    # This product is not counted.
+    # The product that `seen` makes is not counted.
     monkeypatch.setattr(Tiles, "seen", property(lambda own: multiply(own, np.ones((len(own), 1)))))
     monkeypatch.setattr(lanczos, "_squared", counted("squares", lanczos._squared))
     monkeypatch.setattr(Tiles, "block_error", counted("blocks", Tiles.block_error))
@@ -524,7 +525,10 @@ def test_bad_input_is_said(rounds, more, said):
 
 
 def test_rounds_one_after_another_that_take_more_than_a_day_or_a_quarter_of_an_hour_are_refused(tmp_path, monkeypatch):
-    """Rounds that run one after another are refused if they take more than a day or a quarter of an hour.
+    """Rounds that would take too long are refused.
+
+    The limit is about a day of one core, or a quarter of an hour if powers of a round are quick and no file keeps the
+    run.
 
     If a file has a part of the run, only the remaining rounds count.
     """

@@ -194,7 +194,8 @@ def test_every_method_has_a_limit_or_says_why_not():
             with pytest.raises(ValueError, match=f"^{name.replace('+', '.')} has no exact linear limit: .*fedavg, "):
                 kernel_regime(problem, Setup(), None, name)
         else:
-            options = {"alpha": "gauss2"} if name == "fedgucci" else {}  # With the default alpha the steps are random.
+            # With its default alpha fedgucci draws points of interpolation, so that its steps are random.
+            options = {"alpha": "gauss2"} if name == "fedgucci" else {}
             assert isinstance(kernel_regime(problem, Setup(), None, name, options), LinearRegime) or name == "fl-ntk"
 
 

@@ -90,7 +90,7 @@ def test_no_round_lengthens_its_norm_beyond_its_factor_and_the_next_is_within_it
             together[: 2 * n, : 2 * n] = norm.growth**2 * square
             least = np.linalg.eigvalsh(together - joint.T @ square @ joint)[0]
             assert least >= -1e-10 * np.linalg.norm(together, 2)
-        # SCAFFOLD's move contains the computed memory, together with the memory's error.
+        # The server's move of SCAFFOLD uses the computed memory, together with the memory's error.
         forgotten = np.concatenate([motion.feedback.ahead * problem.n_clients**-1 * np.eye(n), np.eye(n)])
         assert np.linalg.norm(forgotten.T @ square @ forgotten, 2) <= norm.by_memory**2 * (1 + 1e-10)
         if before is not None:
@@ -143,9 +143,10 @@ def test_the_bound_of_steps_that_fall_is_of_the_size_of_the_error(method, option
     ("method", "options"), [row for row in METHODS if row[0] != "feddyn"], ids=lambda part: str(part)
 )
 def test_a_round_beyond_the_limit_costs_about_its_own_growth(method, options):
-    """One round beyond the limit costs about as much as it grows.
+    """One round beyond the limit enlarges the bound by about the factor by which this round enlarges an error.
 
-    In one round the server step is 30. Its factor is at least the spectral radius of the round, and not far above.
+    In one round the server step is 30. The factor of this round is at least the round's spectral radius, and less than
+    1.2 times as large.
     """
     problem = ragged([6, 3, 9, 4], d=6)
     eta = kernel_regime(problem, Setup()).step_limits.eta_local / 2

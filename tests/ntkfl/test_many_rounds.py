@@ -129,7 +129,7 @@ def test_passes_are_composed_as_one_after_the_other():
 
 
 def refused(call):
-    """Returns the error of a call that is refused, and the number that would fit."""
+    """Returns the message of a call that is refused, and the number of rounds or steps that would fit."""
     with pytest.raises(ValueError, match=r"would take some .e\+[0-9]+ operations; 1e\+[0-9]+ are the most") as error:
         call()
     return str(error.value), int(re.search(r"up to ([0-9]+) would fit", str(error.value))[1])

@@ -660,8 +660,8 @@ def test_wrong_methods_options_and_losses_are_refused_before_the_kernel(how, req
 def test_a_round_without_a_formula_is_refused_before_the_kernel_if_its_matrix_does_not_fit(how, monkeypatch):
     """A round without a formula is refused before the kernel is computed if the round's matrix does not fit.
 
-    SCAFFOLD's state consists of the model and the control variates of server and clients: with the labels seven
-    vectors.
+    SCAFFOLD's state has the model, the server's control variate and the control variates of the four clients. Together
+    with the labels these are seven vectors of n entries.
     """
     needed = 64 * (18 * 7) ** 2
     monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
@@ -916,7 +916,8 @@ def test_entries_below_what_float32_keeps_are_refused(kernel):
 def test_a_residual_at_the_start_whose_squares_vanish_has_no_bound():
     """A residual at the start whose squares vanish has no bound.
 
-    It has the norm 0 in float64, and so have bounds that are multiples of the norm. But its rounding error is not 0.
+    The residual has the norm 0 in float64, and bounds that are multiples of the norm are 0 too. But the residual's
+    rounding error is not 0.
     """
     problem = ragged([3, 9, 5])
     labels = np.where(np.arange(problem.n) == 4, 1e-170, problem.y)

@@ -1,6 +1,6 @@
 """Tests of the outermost eigenvalue, or complex pair, of a round: what is proved to be outermost is outermost.
 
-If it was not found, nothing is proved. The notation is that of `ntkfl.limit.outer_spectrum`.
+If the outermost eigenvalue was not found, nothing is proved. The notation is that of `ntkfl.limit.outer_spectrum`.
 """
 
 from unittest.mock import Mock
@@ -239,7 +239,7 @@ def zeros(damping, stiffness):
 
 
 def proved(damping, stiffness, w, vectors, chosen, extra):
-    """Says whether all other zeros above the real line are proved to be no farther out than the outermost of these."""
+    """Says whether it is proved that the outermost zero above the real line is among the chosen zeros."""
     radius = np.abs(1 + w[chosen]).max() - MARGIN
     return others_within(radius, damping, stiffness, w[chosen], vectors[:, chosen], extra * (1 - radius**2))
 

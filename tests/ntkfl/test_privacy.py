@@ -130,7 +130,8 @@ def test_displacements_pass_the_clipping_norm_as_rarely_as_is_said():
     rng = np.random.default_rng(0)
     lengths = np.array([longest(problem, setup, rate, plan.noise, rounds, rng) for _ in range(60)])
     assert np.mean(lengths > plan.clip) <= 0.2
-    assert np.mean(lengths > 0.6 * plan.clip) > 0.2  # A clip at .6 of the norm would break the promise.
+    # With .6 of this norm, more than the promised share of .2 of the runs would be clipped.
+    assert np.mean(lengths > 0.6 * plan.clip) > 0.2
 
 
 def test_the_norms_of_the_first_round_are_those_of_the_displacements():
@@ -498,7 +499,8 @@ def trained(setting, plan, problem):
 def test_the_cohort_is_that_of_trying_every_cohort_step_and_round(delta, epsilon, best):
     """The best cohort is the one that is found by trying every cohort, step and round.
 
-    If delta exceeds the chance to be drawn, one client needs almost no noise. In this case all clients are alike.
+    In the second case delta exceeds the chance of a client to be drawn, so that a cohort of one client needs almost no
+    noise. The test gives all clients similar samples and equal labels in this case.
     """
     problem, given = even(4, 1, 8), {"local_steps": (1, 3), "rounds": 3, "clipped": 0.2}
     if best == 1:

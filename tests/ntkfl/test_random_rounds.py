@@ -222,7 +222,8 @@ def test_shuffled_passes_without_exact_moments_are_refused(method, options, draw
 def test_eigenvalues_of_blocks_do_not_meet_eigenvectors_of_passes(tmp_path):
     """Eigenvalues of blocks may not be combined with eigenvectors of passes.
 
-    Passes diverge at a fraction of the step of full batches, and a round that mixes the two is refused.
+    Passes over single samples diverge at .9 of the largest stable step of full batches. A round that combines the two
+    is refused.
     """
     problem = ragged((4, 4), d=9, seed=2)
     limit = kernel_regime(problem, Setup(), None, "fedavg").step_limits.eta_local
@@ -610,7 +611,8 @@ def test_runs_of_the_engine_have_these_moments(method, options, sizes, batch):
     squares = ((problem.y - ends) ** 2).sum(axis=1)
     expected = regime.root_mean_square(setup.rounds, start) ** 2
     assert abs(squares.mean() - expected) <= 4.5 * squares.std() / np.sqrt(runs)
-    assert squares.std() / np.sqrt(runs) <= 0.15 * expected  # The runs would thus expose a wrong value.
+    # The runs determine the mean square well enough to expose a wrong value.
+    assert squares.std() / np.sqrt(runs) <= 0.15 * expected
     assert np.abs(ends.std(axis=0) / deviation - 1).max() <= 0.18
 
 

@@ -1,6 +1,6 @@
 """Tests of the functions that all kernel regimes share: every regime has each of them.
 
-It answers, or says why it cannot and which regime does.
+A regime gives the answer, or its message says why it has none and which regime has one.
 """
 
 import inspect

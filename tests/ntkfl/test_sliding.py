@@ -1,6 +1,6 @@
 """Tests of neurons that training holds at kinks: the forces that hold them there.
 
-The kernel of such a network, which slides along its kinks, is tested too.
+Such neurons slide along their kinks. The kernel of a network with such neurons is tested too.
 """
 
 import numpy as np

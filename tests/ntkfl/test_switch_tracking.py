@@ -34,7 +34,8 @@ def clients(number, samples, d, width, seed=0):
 def both(monkeypatch, given, setup, most=EVERYTHING, **options):
     """Returns the run by tracking, and the run by products.
 
-    Tracking is used while at most the share `most` of entries is followed.
+    An entry is a pair of a neuron and a sample. Tracking is used in a round if it follows at most the share `most` of
+    the entries.
     """
     monkeypatch.setattr(client_threads, "worthwhile_share", lambda *_: most)
     options = {"linearised": False} | options
@@ -162,7 +163,7 @@ def test_every_bit_where_nothing_is_rounded(seed, number, samples):
 
 @pytest.fixture
 def starts(monkeypatch):
-    """Records the shares of entries at the start of rounds; repeated rounds count too."""
+    """Records the share of the entries that is followed at the start of each round; repeated rounds count too."""
     seen, start = [], SwitchTracking._start
 
     def noted(self, reach):
@@ -237,7 +238,8 @@ def test_what_tracking_holds_is_counted(number, samples, width, monkeypatch):
 def test_rounds_with_many_entries_go_by_products(most, monkeypatch):
     """Rounds with many entries are run by products.
 
-    At .35 some rounds are, at 1e-9 all are. Residuals are large in the first round and small later.
+    With the limit 1e-9 all rounds are run by products, and with .35 only some are. Residuals are large in the first
+    round and small later.
     """
     tracked, train = [], SwitchTracking.train
 

@@ -131,7 +131,7 @@ def test_one_sample_has_a_closed_form(length, sigma, steps):
 
 @pytest.mark.parametrize("samples", [1, 7, 8, 9, 63, 64, 65])
 def test_patterns_are_counted_as_rows_are(samples):
-    """Patterns are counted as rows are.
+    """Counts of equal patterns are numpy's counts of equal rows.
 
     There are few patterns, each of which occurs many times. They differ in the first sample, in the last one, or in
     all.

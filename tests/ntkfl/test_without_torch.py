@@ -1,4 +1,5 @@
-"""Tests of an installation without PyTorch: every method is read, and networks are compared.
+"""Tests of an installation without PyTorch: every method can be built, and the module that compares networks can be
+imported.
 
 The exact limits of the linear methods are computed.
 """

@@ -91,7 +91,8 @@ def test_one_is_found_where_a_hypothesis_is_missing(hypothesis):
 def replay(certificate, order, longer=1.0, server=1.0):
     """Returns the weights after each round, computed by a loop over samples.
 
-    |E J J' E| < 2 must hold for every batch.
+    For every batch |E J J' E| < 2 must hold, where the rows of J are the samples' gradients, and E is diagonal with the
+    roots of their steps over `longer`.
     """
     x, y = certificate.problem.x, certificate.problem.y
     w, a = (

@@ -128,9 +128,9 @@ def test_the_smallest_eigenvalue_is_that_of_the_rows():
 
 
 def test_steps_below_the_limits_keep_every_product_below_two():
-    """A step at its limit has a product of step and |J_B|^2 of at most 2, for the patterns that occur.
+    """At the step limits, the product of the step and |J_B|^2 is at most 2 for the batches B that are tried.
 
-    This holds whatever the patterns of the held pairs A are.
+    The patterns are those of W*, with random patterns on the held pairs A.
     """
     problem, weights = held_case()
     certificate = certify_any_order(problem, weights)

@@ -40,7 +40,7 @@ def test_a_round_is_the_map_of_the_kernel_regime(kind):
 @pytest.mark.parametrize("kind", METHODS)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_training_stays_in_its_ball_and_keeps_its_rate(kind, seed):
-    """In none of twenty-four problems does training get farther from the fit than the certificate says."""
+    """In twenty-four problems training never gets farther from the fit than the certificate says."""
     name, options = named(kind)
     problem, weights = small(seed)
     setup = Setup(eta_local=0.3, local_steps=3)
@@ -221,8 +221,8 @@ def test_clients_that_overshoot_are_in_the_ball():
     """If clients overshoot while the server converges, the certificate covers the clients' models.
 
     Local steps of 2.2 / kernel oscillate with growing amplitude, so that only the clients' models get farther from W*
-    than |W0 - W*|. The last of three local models is farthest. The certificate only claims its distance, because its
-    patterns may change.
+    than |W0 - W*|. The last of three local models is farthest. About this last model the certificate claims only its
+    distance from W*, because patterns may change there.
     """
     problem, weights = fitted(3, n=1, d=4, width=40, clients=1, distance=1e-3)
     setup, options = Setup(eta_local=2.2 / kernel_of(problem, weights).item(), local_steps=3), {"server_rate": 0.3}
@@ -240,7 +240,10 @@ def test_clients_that_overshoot_are_in_the_ball():
     r = int(push.argmin())
 
     def beside(far):
-        """Returns the network and labels for which w*_r.x is `far` times the push, and the run after one round."""
+        """Returns a problem and a network with w*_r.x = -far push[r], and the run after one round.
+
+        `push`[r] is the change of w_r.x from the start to W*, and is negative.
+        """
         w = weights.hidden.copy()
         w[r] -= (w[r] @ x + (1 + far) * push[r]) / (x @ x) * x
         moved = Weights(w, weights.signs)

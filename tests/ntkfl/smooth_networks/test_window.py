@@ -183,7 +183,7 @@ def test_the_largest_residual_from_a_known_one_on_is_that_of_the_whole_search(li
     whole = largest_residual(fine, 1.0)
     assert limit / 1.011 <= whole <= limit
     asked.clear()
-    # A known residual, from another condition, takes the place of the best one so far.
+    # The search goes on from the residual `known`, the largest that another condition allows.
     known = largest_residual(lambda residual: residual <= least, 1.0)
     further = largest_residual(fine, 1.0, known)
     assert further == (whole if known <= limit else 0.0)
