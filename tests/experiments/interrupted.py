@@ -62,7 +62,7 @@ COMMANDS: dict[str, str] = {
     "conform run": "conform run {1}/adapter.py --limit 1000000",
     "connectivity-table": "connectivity-table --steps 10000000",
 }
-TRIES_FACTOR = {"train": 3}  # For each try of another command, so many tries of this one.
+TRIES_FACTOR = {"train": 3}  # How many times as often as other commands a command is tried.
 
 
 @dataclass(frozen=True)

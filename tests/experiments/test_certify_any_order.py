@@ -56,8 +56,9 @@ def test_a_round_too_early_is_not_certified_and_says_what_is_in_the_way():
 
 @pytest.mark.parametrize(("rounds", "status"), [(400, 0), (1, 1)])
 def test_an_adversary_is_reported(tmp_path, rounds, status):
-    """After training no order of steps raises |W - W*|; near the start of training an adversary finds an order that
-    does.
+    """An adversary finds an order of steps that raises |W - W*| near the start of training, and none after training.
+
+    W* is the fit of the labels that is certified.
     """
     result = run(*SMALL, "--after", rounds, "--attack", 200, "--json", tmp_path / "found.json")
     assert result.exit_code == status, result.output

@@ -271,7 +271,8 @@ def test_what_does_not_go_is_refused(arguments, why):
 def test_rows_and_layers_that_a_file_may_not_have(tmp_path, monkeypatch):
     """Rows of different lengths are different samples, even if they are parallel.
 
-    Equal rows are refused for the squared loss. For a hinge they are judged by the ends of the intervals that fit.
+    Equal rows are refused for the squared loss, and taken for the band loss. The hinge loss takes only the labels -1
+    and +1.
     """
     # The test reads files only, so training is switched off.
     monkeypatch.setattr("experiments.console.smooth_network._judged", None)

@@ -21,7 +21,7 @@ from verification.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
 CHEAP = ["verify", "fl-ntk/A.2", "--trials", "20"]
-LONG = {"fl-ntk/method-limits", "fl-ntk/state-maps"}  # sympy needs seconds to print their formulas
+LONG = {"fl-ntk/method-limits", "fl-ntk/state-maps"}  # statements whose formulas take sympy seconds to print
 DATA = np.random.default_rng(0).standard_normal((6, 3))
 UNIT = DATA / np.linalg.norm(DATA, axis=1, keepdims=True)
 
@@ -41,7 +41,7 @@ def csv(path: Path, x: np.ndarray, y=None, owner=None) -> Path:
 
 
 def before_each_tail(monkeypatch, act):
-    """Makes each Gaussian tail call act(seed) before it is drawn."""
+    """Calls act(seed) before each case of the family "Gaussian tails" is drawn."""
     original = Family.case
 
     def case(self, seed):
@@ -54,7 +54,7 @@ def before_each_tail(monkeypatch, act):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """Returns the list to which the seeds of drawn Gaussian tails are added."""
+    """Returns the list to which the seeds of drawn cases of the family "Gaussian tails" are added."""
     seeds = []
     before_each_tail(monkeypatch, seeds.append)
     return seeds

@@ -49,7 +49,7 @@ def test_a_form_is_a_theorem_with_its_hypotheses_and_its_outcome_under_it(identi
 
 
 def test_a_premise_says_whether_the_size_must_be_large_or_small():
-    """Theorem B.3 asks for a width of at least one order and for a step of at most another order."""
+    """Theorem B.3 asks for a width of at least a given order of magnitude, and for a step of at most another."""
     premises = re.findall(r"^Let \$(.*?)\$ be at (\w+) of", as_tex(get("fl-ntk/B.3")), re.MULTILINE)
     assert premises == [("m", "least"), (r"\eta_{l}", "most")] * 2
 

@@ -44,7 +44,7 @@ def test_an_interrupted_terminal_gets_what_all_processes_counted(tmp_path, sent,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert started.stderr is not None
-    said = [started.stderr.readline() for _ in range(2)]  # The second line comes after some seconds of cases.
+    said = [started.stderr.readline() for _ in range(2)]  # Cases run for some seconds before the second line.
     os.killpg(started.pid, sent)
     output, errors = started.communicate()
     assert started.returncode == 128 + sent, errors

@@ -18,9 +18,7 @@ class Node:
     content: list[Node | str] = field(default_factory=list)
 
     def all(self, *tags: str) -> Iterator[Node]:
-        """Yields the elements below this one in the order of the page, only those with the given names if there are
-        any.
-        """
+        """Yields the elements below this one in page order; if names are given, only elements of these names."""
         for part in self.content:
             if isinstance(part, Node):
                 if not tags or part.tag in tags:

@@ -1,7 +1,8 @@
 """Tests of the study of alignment.
 
 One cell, the measurement at one point of the study's grid, is compared with networks trained by hand and with barriers
-on a grid. Invented cells with known answers give these answers: claims that agree hold, others do not.
+on a grid. Invented cells with known answers give these answers: claims that agree with them hold, and other claims do
+not.
 """
 
 from functools import cache
@@ -59,7 +60,8 @@ def test_the_other_kinds_differ_from_it_and_are_the_same_when_repeated(kind):
     (first, second), x, y = models(point(kind))
     (one, other), again, _ = independent()
     assert not np.array_equal(first.vector(), one.vector()) or not np.array_equal(second.vector(), other.vector())
-    # The first model is the same. The second one has the same initial model, but another order of images.
+    # The first model is that of the independent models. The second model starts from the initial model of the first,
+    # but takes the images in another order.
     if kind == ONE_START:
         assert np.array_equal(first.vector(), one.vector()) and np.array_equal(x, again)
         near, far = np.linalg.norm(first.vector() - second.vector()), np.linalg.norm(one.vector() - other.vector())

@@ -29,9 +29,9 @@ def test_a_cell_is_the_first_round_that_certifies():
 
 
 def test_the_reach_is_the_edge_of_what_certifies():
-    """A network is certified if its labels are at the stated distance, and not if they are at 1.2 times this distance.
+    """`reach` finds labels at some distance from the outputs for which a network is certified.
 
-    The size of the first residual does not matter.
+    The network is not certified for labels at 1.2 times this distance.
     """
     problem = data.digits(n=4, clients=2, seed=1)
     weights = draw(100, problem.d, 1)

@@ -1,7 +1,7 @@
 """Tests of the study of the factors that make an averaged model's error.
 
-One cell (one measurement of the study) is compared with networks whose training is written out. In invented cells whose
-parts add up all claims hold, and each wrong part violates its claim.
+One cell (one measurement of the study) is compared with networks whose training is written out. On invented cells whose
+parts add up, all claims hold; each wrong part violates its claim.
 """
 
 import numpy as np

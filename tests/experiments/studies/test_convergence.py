@@ -1,7 +1,7 @@
 """Tests of the study of convergence.
 
 One cell (one measurement of the study) is compared with a plain loop. The dependences behind invented cells are
-recovered, and claims of others are violated.
+recovered, and claims of other dependences are violated.
 """
 
 from functools import partial

@@ -1,7 +1,7 @@
 """Tests of the study of the connectivity of groups.
 
-One cell (one measurement of the study) is compared with sampled inputs. From invented cells with known exponents these
-exponents hold, and claims of others are violated.
+One cell (one measurement of the study) is compared with sampled inputs. On invented cells with known exponents, claims
+of these exponents hold, and claims of other exponents are violated.
 """
 
 import numpy as np

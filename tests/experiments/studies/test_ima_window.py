@@ -1,7 +1,7 @@
 """Tests of the study of the window of iterative moving averages.
 
-Runs are compared with the exact moment and the closed form. From invented cells (measurements of the study) with known
-powers these powers hold, and claims of others are violated.
+Runs are compared with the exact moment and the closed form. On invented cells (measurements of the study) with known
+powers, claims of these powers hold, and claims of other powers are violated.
 """
 
 import numpy as np
@@ -54,9 +54,9 @@ def test_planted_powers_hold_and_wrong_ones_are_violated():
 
 
 def test_a_mean_outside_one_interval_and_within_the_sure_one_is_unresolved():
-    """Moments between the two intervals leave the claim unresolved.
+    """A claim is unresolved if theory is outside the 99% interval and inside the interval at level 1 - 1e-6.
 
-    They are 1.4% off with an error of 0.4%, which is outside the interval of 99% and inside that of 1 - 1e-6.
+    The moments are 1.4% off, with an error of 0.4%.
     """
     cells = planted(STUDY, lambda point: cell(point, off=1.007))
     ratio = ((cells.left / cells.exact) ** 2).to_numpy()

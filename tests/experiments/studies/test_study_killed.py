@@ -22,7 +22,7 @@ from experiments.studies.study_folder import StudyFolder
 
 pytestmark = pytest.mark.slow
 RUN = ("-m", "experiments", "study", "run")
-SLOW = {"PENDULUM_SECONDS": "0.5"}  # With so slow cells, most signals arrive while a cell is measured.
+SLOW = {"PENDULUM_SECONDS": "0.5"}  # Cells are so slow that most signals arrive while a cell is measured.
 
 
 def finished(process, status=0):

@@ -1,7 +1,7 @@
 """Tests of the study of transitivity of trained networks.
 
-One cell (one measurement of the study) is compared with the definitions on a grid, and training with autograd. From
-invented cells with known correlations these are recovered.
+One cell (one measurement of the study) is compared with the definitions on a grid, and training is compared with
+autograd. The known correlations of invented cells are recovered.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Tests of the study of transitivity.
 
-One cell (one measurement of the study) is compared with the definition on a grid of alpha. From invented cells with
-known powers and bounds these are recovered.
+One cell (one measurement of the study) is compared with the definition on a grid of alpha. The known powers and bounds
+of invented cells are recovered.
 """
 
 import numpy as np
@@ -64,7 +64,7 @@ def test_planted_powers_hold_and_wrong_ones_are_violated():
 
 @pytest.mark.parametrize(("name", "place"), [("moment_bound", 2), ("theorem", 4)])
 def test_what_holds_with_probability_may_fail_in_its_share_of_the_cells(name, place):
-    # Of the 40 cells 4 may fail; with 8 seeds too many do.
+    # A tenth of the cells may fail. The cells of 1 of the 40 seeds are fewer, and those of 8 seeds are too many.
     for seeds, outcome in ((1, Outcome.HOLDS), (8, Outcome.VIOLATED)):
 
         def some(point, seeds=seeds):

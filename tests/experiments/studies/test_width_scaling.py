@@ -1,7 +1,7 @@
 """Tests of the study of growing widths.
 
 One cell (one measurement of the study) is compared with a plain loop. From invented cells with known powers these
-powers are recovered, and claims of others are violated.
+powers are recovered, and claims of other powers are violated.
 """
 
 import numpy as np
