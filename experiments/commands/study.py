@@ -184,8 +184,8 @@ def run(
         typer.Option(
             metavar="TIME",
             parser=duration,
-            help="add seeds while more may settle an answer and the cells have taken less processor time together: "
-            "60s, 30m or 2h; the first seed is measured in any case",
+            help="add seeds while more seeds may settle an answer, until all cells together have taken this processor "
+            "time: 60s, 30m or 2h; the first seed is measured in any case",
         ),
     ] = None,
     dry_run: Annotated[bool, "only print what would be run"] = False,

@@ -66,7 +66,9 @@ def compared(
     if len(others) == len(paths):
         return None
     if others:
-        raise ValueError(f"{others[0]} is no run of a two-layer ReLU network, as the others are: compare alike ones")
+        raise ValueError(
+            f"{others[0]} is no run of a two-layer ReLU network, as the others are: compare networks of one kind"
+        )
     read = [network for network in read_from if network is not None]
     check_shapes(read, [str(path) for path in paths])
     networks, constant, added = without_biases(read)

@@ -36,8 +36,8 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path, monkeypatch):
     assert picture.read_text().lstrip().startswith("<?xml")
     plan, rate = choices[0].plan, choices[0].server_rate
     turned = math.atan(rate * plan.noise * plan.rounds**0.5) / math.pi
-    assert f"turns away up to {turned:.1%} of what is learned" in flat(result)
-    assert "turns away" not in run(*SMALL, "--epsilon", 30, "--network", "fc:2:erf").stdout
+    assert f"may lose up to {turned:.1%} of what is learned" in flat(result)
+    assert "what is learned" not in run(*SMALL, "--epsilon", 30, "--network", "fc:2:erf").stdout
 
 
 def test_the_cohort_is_searched_for_and_the_table_the_file_and_the_picture_say_it(tmp_path):

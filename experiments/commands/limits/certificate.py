@@ -29,7 +29,8 @@ def certify(
     search_steps: Annotated[bool, "find the largest eta_local at which the network is certified at this width"] = False,
     every: Annotated[
         int,
-        "number of rounds trained at a time, after which --watch tries to certify; it changes the weights' last bits",
+        "number of rounds trained at a time, after which --watch tries to certify; the number changes the weights' "
+        "last bits",
     ] = 50,
     json_file: Annotated[
         Path | None,
@@ -75,7 +76,7 @@ def certify(
         "the certificate train on this loss too",
     ] = None,
     method: Annotated[
-        str | None, "a proof for this method (scaffold, fedavgm, ...), which starts with an empty memory"
+        str | None, "a proof for this method (scaffold, fedavgm, ...), whose momentum, variates and duals start at 0"
     ] = None,
     option: Annotated[
         list[str] | None, "with --method: an option of the method, such as momentum=0.6; repeat it for more"

@@ -54,14 +54,16 @@ def rate(
     step_factors: Annotated[
         str | None,
         typer.Option(
-            metavar="X,X,...", help="factors of eta_local in the first, second, ... local step; the last factor stays"
+            metavar="X,X,...",
+            help="factors of eta_local in the first, second, ... local step; the last factor is for all later steps",
         ),
     ] = None,
     ima_window: Annotated[int | None, "the server sends out the mean of so many of its last models (IMA)"] = None,
     participation: Annotated[float, "share of the clients that a round draws"] = 1.0,
     batch_size: Annotated[
         int | None,
-        "number of samples in each local step, drawn anew, whose sum is scaled up (a client with fewer takes all)",
+        "number of samples that each local step draws anew; the sum over them is scaled up (a client with fewer "
+        "samples takes all)",
     ] = None,
     noise: Annotated[float, "standard deviation of noise on every weight of the clients' mean"] = 0,
     local_schedule: LocalSchedule = None,

@@ -136,7 +136,7 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
         rows.append((best.label, *cells, _shown(best.vectors), *left, _steps(best)))
     print_table(columns, rows, numbers=numbers)
     if any(tuned.estimate is not None for tuned in comparison.tuned):
-        print_lines("", f"~: more than {MOST_ROUNDS} rounds, which are not counted one by one but by powers of a round")
+        print_lines("", f"~: more than {MOST_ROUNDS} rounds, whose number is found by powers of a round's map")
     if any(tuned.rounds is None and tuned.estimate is None for tuned in comparison.tuned):
         none = f"with these steps the residual does not fall to {comparison.eps:g} within {FARTHEST:.0e} rounds"
         if comparison.tiles is not None:

@@ -42,7 +42,7 @@ def privacy(
     falls: Annotated[
         str,
         typer.Option(
-            metavar="X,X,...", help="ratios of the last server rate to the first to try; 1: the rate does not fall"
+            metavar="X,X,...", help="ratios to try of the last server rate to the first; 1: the rate does not fall"
         ),
     ] = "1",
     participation: Annotated[
@@ -112,8 +112,9 @@ def privacy(
             if network == TWO_LAYER:
                 print_paragraph(
                     "\nthis is the error of a model that is linear in its weights; in a ReLU network of any width the "
-                    f"noise of the best row turns away up to {choices[0].turned:.1%} of what is learned of a sample; "
-                    "initial weights c times as large divide this share by about c"
+                    "noise of the best row turns neurons on and off, which may lose up to "
+                    f"{choices[0].turned:.1%} of what is learned of a sample; initial weights c times as large divide "
+                    "this share by about c"
                 )
             _print_longest(settings, choices[0].cohort, epsilon, delta, clipped)
             if draw and kind is not None:
@@ -193,8 +194,9 @@ def _print_cohorts(cohorts: "list[CohortChoice]", best: "Choice", clients: int) 
     equal = [str(tried.cohort) for tried in cohorts if tried.as_good and tried.cohort != best.cohort]
     if equal:
         print_paragraph(
-            f"\n{best.cohort} and {' and '.join(equal)} clients a round are not told apart: their difference is within "
-            "what the bound of the clip and the last percent of the accountant's noise leave open"
+            f"\n{best.cohort} and {' and '.join(equal)} clients a round are not told apart: the difference of their "
+            "errors is within the uncertainty from the bound on the clip and from the last percent of the accountant's "
+            "noise"
         )
 
 

@@ -331,7 +331,7 @@ def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
     print_lines(totals(verdicts), *untested_lines(verdicts))
     if strict and (others := [verdict for verdict in verdicts if not verdict.tested_and_holds]):
         names = ", ".join(f"{verdict.id} ({verdict.form.value}) {verdict.word}" for verdict in others)
-        typer.echo(f"--strict: {len(others)} of {len(verdicts)} forms are not tested and holding: {names}")
+        typer.echo(f"--strict: {len(others)} of {len(verdicts)} forms were not tested, or not found to hold: {names}")
 
 
 def _record(verdicts: "list[Verdict]", options: "Options", complete: bool) -> dict[str, Any]:

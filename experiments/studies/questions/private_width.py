@@ -119,9 +119,8 @@ def _at_the_largest_width(cells: Cells, epsilon: float, factor: float) -> Answer
     measured = Estimate(float(ratios[-1].mean()), half, f"Student, {LEVEL:.0%}")
     of_widths = ", ".join(f"{ratio.mean():.3g} at {width}" for ratio, width in zip(ratios, widths, strict=True))
     turned = float(own["turned"].mean())
-    note = (
-        f"{of_widths}; noise turns {turned:.1%} of a sample's signal away; {int(own['clipped'].sum())} updates clipped"
-    )
+    lost = f"neurons that noise turns on or off lose {turned:.1%} of a sample's signal"
+    note = f"{of_widths}; {lost}; {int(own['clipped'].sum())} updates clipped"
     answer = interval(claim, SOURCE, 1.0, measured, note)
     if answer.outcome is Outcome.VIOLATED:  # wider networks may agree, since the expectation is for infinite width
         return replace(answer, outcome=Outcome.UNRESOLVED, settled_by=("width",))
@@ -160,7 +159,9 @@ STUDY = Study(
     quantities=(
         Quantity("loss", "|y - f(t)|^2 / n of the network", along=("round",)),
         Quantity("expected", "expectation of this loss in the kernel regime", along=("round",)),
-        Quantity("turned", "share of a sample's signal that the noise of all rounds turns away"),
+        Quantity(
+            "turned", "share of a sample's signal that is lost, since the noise of all rounds turns neurons on and off"
+        ),
         Quantity("clipped", "number of clients' updates that were clipped in all rounds"),
     ),
     measure=measure,

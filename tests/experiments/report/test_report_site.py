@@ -140,7 +140,7 @@ def test_a_statement_page_has_everything_that_was_found(run, site):
         said = " ".join(section.text().split())
         assert verdict.replay in said and case_text(verdict.worst.case) in said and "a caveat" in said.lower()
         assert "0.25" in said or "1.25" in said
-        assert "Weakly tested: it did not tell doubled" in said
+        assert "Weakly tested: the checker did not tell these from the right formula: doubled" in said
         for hypothesis in statement.required(verdict.form):
             assert hypothesis.name in said
         assert len(list(section.all("math"))) >= len(statement.forms[verdict.form].parts)
