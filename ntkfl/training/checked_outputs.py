@@ -13,7 +13,7 @@ from ntkfl.training.tree import Params
 ALIKE = 1e-4
 # words in torch.func's errors if a network uses `if` or .item() on computed numbers
 LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"
-POINTS = 8  # a network whose derivatives are all 0 is also evaluated at so many other parameters
+POINTS = 8  # number of other parameters at which a network whose derivatives are all 0 is also evaluated
 
 
 def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> Tensor:
@@ -54,7 +54,8 @@ def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], para
                 "function of them: leave out dropout and other noise, or call eval() on the module"
             )
         alone = torch.cat([_called(name, outputs, own, row[None]).reshape(1, *first.shape[1:]) for row in trial])
-        if (first - alone).abs().max() > ALIKE * first.abs().max():  # False if an output is not finite
+        # the comparison is False if an output is not finite
+        if (first - alone).abs().max() > ALIKE * first.abs().max():
             raise ValueError(
                 f"{name} gives a sample different outputs alone and beside another sample; each sample must be treated "
                 "by itself: use GroupNorm or LayerNorm for a norm over the batch, and no other operation over the batch"
@@ -72,7 +73,10 @@ def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], para
 
 
 def _gradients(outputs: Tensor, params: Params) -> dict[str, Tensor | None]:
-    """The gradients of a weighted sum of all outputs. An unweighted sum of softmax outputs would be constant."""
+    """The gradients of a weighted sum of all outputs.
+
+    An unweighted sum of softmax outputs would be constant, so that its gradients would be 0.
+    """
     if not outputs.requires_grad:
         return dict.fromkeys(params)
     weights = torch.cos(1 + torch.arange(outputs.numel(), device=outputs.device)).to(outputs.dtype)
@@ -87,7 +91,7 @@ def _flat(gradients: dict[str, Tensor | None]) -> bool:
 def _steps(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> bool:
     """Whether outputs change with the parameters although all derivatives are 0.
 
-    They do for a step function. They do not if the derivatives are 0 because all neurons are dead ReLUs.
+    For a step function the answer is yes. If the derivatives are 0 because all neurons are dead ReLUs, it is no.
     """
     generator, values = torch.Generator().manual_seed(0), []
     for scale in (0.0,) + (1.0,) * POINTS:

@@ -32,7 +32,7 @@ FL_NTK = {
     "model": "ntk:4096",
 }
 DEFAULTS_OF: dict[str, dict[str, Any]] = {"fl-ntk": FL_NTK}
-# the model of other data is mlp
+# the default model by the name of the data; for all other data the default is mlp
 MODEL_OF = dict.fromkeys(("fashion-mnist", "mnist-5k", "cifar-10", "cifar-100"), "simple-cnn")
 MODEL_OF |= dict.fromkeys(TASKS, "minilm-lora")
 IMA_START = 0.75  # share of the rounds before averaging starts, as in IMA
@@ -179,7 +179,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _sentence(faults: list[dict[str, Any]]) -> str:
-    """The sentence about one key. Several faults mean that the value is of none of the kinds that the key may have."""
+    """The sentence about one key.
+
+    A key may allow values of several kinds. Then there is a fault for each kind, because the value is of none of them.
+    """
     first = faults[0]
     if not first["loc"]:
         return str(first["ctx"]["error"])

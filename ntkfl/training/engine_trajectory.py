@@ -62,7 +62,7 @@ def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
 
 @cache
 def _load_forward_mode() -> None:
-    """Take a first forward derivative without warnings: for it PyTorch loads a module that warns of torch.jit."""
+    """Take a first forward derivative without warnings. PyTorch then loads a module that warns of torch.jit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         one = torch.ones(())
@@ -190,7 +190,7 @@ def _recorded(
             if t < setup.rounds:
                 result = run.round(state)
                 state = result.state
-                if not run.method.in_turn:  # clients that train in turn do not start at the round's model
+                if not run.method.in_turn:  # only then do all clients start at the round's model
                     records.add_clients(result)
     except FloatingPointError as error:
         raise FloatingPointError(f"the run overflowed, {error}: {limit or 'the steps are too large'}") from None
@@ -242,7 +242,7 @@ class _NeuronRecords(_Records):
     def __init__(self, problem: Problem, setup: Setup, run: Federation, weights: Weights, frozen: bool) -> None:
         """`run` trains the network from `weights`.
 
-        `frozen` says that its activation patterns stay those of `weights`.
+        `frozen` says that the activation patterns of the network stay those of `weights`.
         """
         super().__init__(problem, setup, run.model.initial(0))
         self.x, self.frozen = run.data.x, frozen

@@ -80,7 +80,8 @@ class FederatedData:
         Args:
             problem: samples, labels and owners.
             dtype: dtype of the inputs, and of labels that stay real; default float64.
-            classes: whether y, one-hot (n, C) or ±1 (n,) or (n, 1), becomes 0..C-1 or 0, 1.
+            classes: whether labels become classes: one-hot labels (n, C) become 0..C-1, and labels ±1, (n,) or (n, 1),
+                become 0 and 1. Default: no.
 
         Example:
             >>> import torch

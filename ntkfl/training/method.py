@@ -174,10 +174,10 @@ class LocalRule:
         return params, step.client
 
     def relocation(self, model: Model, x: Tensor, end: Params, broadcast: Tree, now: Round) -> Relocation | None:
-        """A map of parameters that changes a client's model after its steps, but not its function; None: no change.
+        """A map of parameters that is applied after a client's steps and keeps the model's function; None: no map.
 
         `relocation` is called outside vmap, for one client at a time. The map is also applied to the optimizer's state,
-        as far as that has the parameters' form.
+        in those parts that have the keys of the model.
 
         Args:
             model: the model, whose function must not change.
@@ -209,7 +209,7 @@ class ServerRule:
 
     `vectors` and `moments` name entries of the state that have the parameters' shapes and are 0 at first. The `moments`
     are running means, which `ima.averaged` may set to 0 again. `takes_differences` says whether `step` uses the mean of
-    the clients' differences; with the order "before_server_step" `ima.averaged` needs such a server.
+    the clients' differences; `ima.averaged` needs this if its order is "before_server_step".
     """
 
     vectors: tuple[str, ...] = ()
@@ -318,7 +318,7 @@ class Method:
         server: the server's step on the means of the clients' uploads.
         weighting: the weights p_i of the server's means over the cohort S. "size": n_i / sum_(j in S) n_j with the
             numbers n_i of samples; "uniform": 1 / |S|.
-        weighting_of: the weightings of those uploads that have another one, by the upload's name.
+        weighting_of: the weighting of each upload that is not averaged by `weighting`, by the upload's name.
         draws: number of uniform random numbers that each step gets.
         needs: the method's requirements: "classes" (integer labels), "split" (a model with a head), "sgd" (local steps
             whose displacement is a sum of gradients).

@@ -104,7 +104,7 @@ def read_rows(path: Path, loss: str, last: int) -> list[Row]:
         last: round of the last row, from 0.
 
     Raises:
-        OSError: no such file. ValueError: the header is another one; a row is missing, or has cells that are not
+        OSError: no such file. ValueError: the header is not that of `loss`; a row is missing, or has cells that are not
             numbers.
     """
     if not path.is_file():
@@ -126,7 +126,9 @@ def read_rows(path: Path, loss: str, last: int) -> list[Row]:
 
 
 def rows_digest(rows: Sequence[Row]) -> str:
-    """SHA-256 of rows as the file has them, but with all seconds 0. Durations differ between runs of the same seed.
+    """SHA-256 of the rows' text in the file, with 0 in place of all durations.
+
+    Durations differ between runs of the same seed.
 
     Args:
         rows: the rows of rounds 0, 1, ...

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 DRAWN = 2  # number of copies of the parameters in memory while a model is drawn
-AT_ONCE = 2**22  # `jacobian` computes gradients of so many numbers at a time
+AT_ONCE = 2**22  # number of entries of the gradients that `jacobian` computes at a time; more if one sample has more
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +33,8 @@ class Model:
         head_names: the parameters that `head` uses and `features` does not.
         remark: a sentence that reports add to the name; "" for none.
         stacks: whether `outputs` also takes stacked parameters, with leading axes, and x (..., b, d), and then gives
-            (..., b) or (..., b, C). Otherwise torch.func maps the model over clients; for a small model this costs more
-            than the model's matrix products. Default False.
+            (..., b) or (..., b, C). Otherwise torch.func maps the model over clients. For a small model this mapping
+            costs more than the model's matrix products. Default False.
     """
 
     name: str
@@ -236,7 +236,7 @@ def from_modules(
 
 
 def require_parameters(name: str, count: int, dtype: torch.dtype, device: torch.device | str) -> None:
-    """Refuse a model that is too large to be drawn.
+    """Refuse a model if there is too little memory to draw its parameters.
 
     Raises:
         TooLittleMemory: the message gives the number of parameters that would fit.
@@ -366,7 +366,7 @@ class Request:
     # dtype, device: those of the parameters
     dtype: torch.dtype
     device: torch.device | str
-    seed: int  # seed of those random parts of a model that are fixed
+    seed: int  # seed of random parts that are not trained, such as the signs of "ntk:WIDTH"
 
     @property
     def features(self) -> int:
@@ -374,10 +374,10 @@ class Request:
         return math.prod(self.shape)
 
     def sizes(self, default: tuple[int, ...], exactly: bool = True) -> tuple[int, ...]:
-        """The positive integers in the argument, where they are joined by "-"; `default` if there is no argument.
+        """The positive integers in the argument, such as 64 and 32 in "64-32"; `default` if there is no argument.
 
         Raises:
-            ValueError: the sizes are not positive integers, or are not as many as in `default` although `exactly`.
+            ValueError: the sizes are not positive integers. With `exactly` also: their number is not that of `default`.
         """
         if not self.argument:
             return default

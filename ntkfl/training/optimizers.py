@@ -53,8 +53,9 @@ class SGD(Optimizer):
         clip: the largest Euclidean norm of a client's gradient; a longer gradient is shortened to this norm. None: no
             limit.
         factors: factors on the rate of the first, second, ... step. The last factor holds for all later steps. (): no
-            factors. Steps are counted from the beginning of the state.
-        of: factors on the steps of parameters, by name; parameters that are not named have the factor 1.
+            factors. Steps are counted from the call of `initial` that made the state.
+        of: for some parameters, by name, a factor on the steps of this parameter. All other parameters have the factor
+            1.
     """
 
     momentum: float = 0.0
@@ -88,7 +89,7 @@ class SGD(Optimizer):
             values, directions = list(params.values()), [gradient[name] for name in params]
             if self.momentum:
                 velocities = [state["velocity"][name] for name in params]
-                # takes one pass over the numbers, not two
+                # this takes one pass over the numbers; a product and then a sum would take two
                 for velocity, direction in zip(velocities, directions, strict=True):
                     torch.add(direction, velocity, alpha=self.momentum, out=velocity)
                 directions = velocities

@@ -42,9 +42,9 @@ class Call:
         return jax.jit(self.function)
 
     def mapped(self, axes: tuple[int | None, ...]) -> Call:
-        """The function mapped over a further axis of its arrays, which is the first axis of every result.
+        """The function, mapped over one further axis of its arrays. In every result this axis is the first.
 
-        `axes` has the position of this axis in each array; an array with None has no such axis and is shared.
+        `axes` has the position of this axis in each array; None stands for an array without this axis, which is shared.
         """
         return self._kept(("mapped", axes), lambda: jax.vmap(self.function, axes))
 
@@ -137,7 +137,7 @@ def _no_tangent(array: jax.Array) -> Any:
 
 
 # For each fused implementation of attention: the function that tells whether it is on, and the function that switches
-# it. Those named after CUDA are used on the CPU too.
+# it. The implementations with a switch in torch.backends.cuda are used on the CPU too.
 FUSED: tuple[tuple[Callable[[], bool], Callable[[bool], Any]], ...] = (
     (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
     (torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),
@@ -154,8 +154,8 @@ def from_module(module: nn.Module, name: str) -> Model:
     kernel has no derivatives by them. Outputs (b, 1) count as a single output, (b,).
 
     Raises:
-        ValueError: a parameter without a shape, numbers or a real type; no parameter that can be trained; a part that
-            `refuse_state` refuses.
+        ValueError: a parameter or buffer has no shape or no numbers yet; a parameter is not real; no parameter can be
+            trained; a part that `refuse_state` refuses.
     """
     kinds = ("parameter", module.named_parameters()), ("buffer", module.named_buffers())
     for kind, key, value in ((kind, key, value) for kind, entries in kinds for key, value in entries):

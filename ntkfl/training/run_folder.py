@@ -16,7 +16,7 @@ MAY_CHANGE = "rounds"
 
 
 class RunFolder:
-    """The folder of a run. `metrics` is the file of the measurements, `checkpoint` that of the last stored state."""
+    """The folder of a run. The file `metrics` has the measurements, and the file `checkpoint` the last stored state."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.metrics, self.checkpoint = path, path / METRICS, path / CHECKPOINT

@@ -12,7 +12,9 @@ Params = dict[str, Tensor]
 
 
 def tree_map(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree:
-    """The tree of the values of a function at the tensors of a tree, or at the matching tensors of several trees.
+    """The tree of a function's values at the tensors of `tree`.
+
+    The function also gets the tensors at the same places of `others`.
 
     Args:
         function: a function of one tensor of each tree; it returns a tensor.
@@ -28,7 +30,7 @@ def tree_map(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree
 
 
 def zeros_like(tree: Tree) -> Tree:
-    """The tree with tensors of zeros in place of its tensors."""
+    """A tree like this one in which all tensors are zeros."""
     from torch import zeros_like
 
     return tree_map(zeros_like, tree)
@@ -40,7 +42,7 @@ def row_of(tree: Tree, row: int) -> Tree:
 
 
 def stacked(trees: Sequence[Tree]) -> Tree:
-    """Trees of the same shape as one tree, whose tensors have a row for each of them. `row_of` is the inverse."""
+    """Several trees of one structure as a single tree, with a row for each in every tensor. `row_of` is the inverse."""
     from torch import stack
 
     return tree_map(lambda *rows: stack(rows), *trees)

@@ -13,7 +13,7 @@ import numpy as np
 from ntkfl.training.datasets.samples import OnDemand, Samples, folder_of
 
 CLASS, SEPARATOR, UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
-LONGEST = 128  # by default, a sample has at most so many tokens
+LONGEST = 128  # default of the largest number of tokens of a sample
 HIGHEST_SCORE = 5.0  # largest score of STS-B, the only task with real labels
 LONGEST_WORD = 100  # characters; a longer word becomes the token [UNK]
 IDEOGRAPHS = (
@@ -35,7 +35,7 @@ class WordPiece:
         """
         parts = [self.tokens(text) for text in (first, second) if text is not None]
         while sum(map(len, parts)) + 1 + len(parts) > longest:
-            max(reversed(parts), key=len).pop()  # of two equally long texts the second loses a token
+            max(reversed(parts), key=len).pop()  # if both texts are equally long, the second loses a token
         result = [self.number[CLASS]]
         for part in parts:
             result += [*part, self.number[SEPARATOR]]

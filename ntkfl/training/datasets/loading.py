@@ -171,7 +171,7 @@ def read(spec: str, path: Path | None, target: str | None = None) -> tuple[Sampl
 
 
 TEST, SHARE = 5, 6  # streams of random numbers: for the draw of test samples, and for the samples that a client keeps
-POOLED_TEST = 5  # one sample in so many is a test sample if no test set is published
+POOLED_TEST = 5  # if no test set is published, one of POOLED_TEST samples is a test sample
 CLIENTS = 10
 VERY_DIFFERENT = 1000  # a larger ratio of two features' standard deviations causes a warning
 Target = Literal["classes", "real", "sign", "one-hot"]
@@ -198,9 +198,10 @@ def load(
             TOKENS tokens; "NAME+domains" for images a quarter of which is plain, a quarter turned, a quarter inverted
             and a quarter blurred; or the path of a .npz or .csv file.
         clients: number of clients; default 10, or as many as the file has.
-        partition: "iid", "dirichlet:ALPHA" or "shards:S" (#C=2 is "shards:2"), as `ntkfl.partition.assign_owners`; with
-            domains each client has one domain, and the partition splits each domain over the clients of that domain.
-            "given": the owners in the file. Default: "given" where the file has owners, else "iid".
+        partition: "iid", "dirichlet:ALPHA" or "shards:S" ("shards:2" is what papers call #C=2), as
+            `ntkfl.partition.assign_owners`; with domains each client has one domain, and the partition splits each
+            domain over the clients of that domain. "given": the owners in the file. Default: "given" where the file has
+            owners, else "iid".
         seed: the seed of draws and partition, default 0. Draws are nested: with the same seed, a draw of 50 samples
             begins with the samples of a draw of 20.
         path: the folder or file of the data, if they do not come with a package; default none.

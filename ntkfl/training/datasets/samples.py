@@ -51,11 +51,11 @@ class Samples:
     signed: bool = False  # whether pixels are scaled to [-1, 1] and not to [0, 1]
 
 
-Reader = Callable[[Path | None, int | None], Samples]  # (the user's path, the given size) -> samples; both may be None
+Reader = Callable[[Path | None, int | None], Samples]  # (the user's path or None, the given size or None) -> samples
 
 
 def folder_of(name: str, path: Path | None, inner: str, files: tuple[str, ...], advice: str) -> Path:
-    """The folder `inner` in the user's folder if it exists, else the user's folder; all these files must be in it.
+    """The folder `inner` in the user's folder if it exists, else the user's folder; it must have all `files`.
 
     Raises:
         FileNotFoundError: no path is given, or a file is missing; the message names the first missing file and ends

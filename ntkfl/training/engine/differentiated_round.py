@@ -65,7 +65,7 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
     except FloatingPointError as error:
         raise ValueError(f"{method.name} has no linear limit with these options: {error}") from None
     by_residual, kept = columns[:, -n:], columns[:, :-n].copy()
-    weights = kept[:, :n]  # how the result depends on the weights at a fixed residual r, since the labels are r + H w
+    weights = kept[:, :n]  # derivative of the result by w at a fixed residual r; the labels r + H w change with w
     size = np.abs(weights) + np.abs(by_residual) @ np.abs(blocks.gram)
     weights[:n] -= np.eye(n)
     weights[np.abs(weights) <= LINEAR * size] = 0
@@ -211,7 +211,7 @@ class EngineRound:
 def _of_coefficients(weights: Tensor, z: Tensor) -> Tensor:
     """H w as a function whose gradient, for the output of a sample, is the sample's unit vector.
 
-    A row of z is the sample's row of H and then its unit vector.
+    Each row of `z` is for one sample. It has the sample's row of H and, after that, the sample's unit vector.
     """
     row, unit = z.chunk(2, dim=-1)
     return (row @ weights).detach() + unit @ (weights - weights.detach())

@@ -39,13 +39,13 @@ MAPPED, BY_PRODUCTS = Limits(2**24, 2**20, 3 * 2**18, 4), Limits(2**26, 2**23, 2
 def clients_at_once(
     params: Params, shape: tuple[int, ...], batch: int, device: torch.device, clients: int, products: bool = False
 ) -> int:
-    """The size of the groups of clients that are trained together: nearly equal groups, or 1 if that is faster.
+    """The size of the groups of clients that are trained together: nearly equal groups, or 1 if a loop is faster.
 
     Training a group by one vmap saves the overhead of each client's step, but the parameters and activations of all its
     clients pass through memory together. On a CPU the clients of a convolutional model are trained one by one, since
     vmap turns their convolutions into grouped ones. `products` says whether batched matrix products over all clients
-    replace vmap; they cost less. The limits were measured on one thread (docs/performance.md), not on more threads. The
-    limit for devices other than CPUs was not measured.
+    replace vmap. Such products cost less than vmap. The limits were measured on one thread (docs/performance.md), not
+    on more threads. The limit for devices other than CPUs was not measured.
     """
     convolves = any(value.ndim == 4 for value in params.values())
     on_cpu = device.type == "cpu"
@@ -257,7 +257,7 @@ class Federation:
         return RoundResult(after, clients, np.array(steps), np.array(drift), together, seen_of, move)
 
     def _turns(self, clients: list[int]) -> list[list[int]]:
-        """The lists of clients that train at the same time: all in one list, or one each if the method trains in turn.
+        """Lists of clients that train at the same time: one list, or a list for each client if they train in turn.
 
         Raises:
             ValueError: no client of the cohort has a sample.
@@ -297,7 +297,7 @@ class Federation:
 
     def _shares(self, clients: list[int]) -> dict[Weighting, np.ndarray]:
         sizes = np.array([len(self._members[c]) for c in clients], float)
-        total = sizes.sum() or 1.0  # 1 if a client that trains alone has no samples, since then its Delta_i is 0
+        total = sizes.sum() or 1.0  # avoids 0 / 0 if a client without samples trains alone; its Delta_i is 0
         return {"size": sizes / total, "uniform": np.full(len(clients), 1 / len(clients))}
 
     def _kept(self, state: State, group: list[int], broadcast: Tree) -> Tree:

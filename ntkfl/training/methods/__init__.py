@@ -85,7 +85,7 @@ def with_eta_global(method: str, given: Mapping[str, Any], eta_global: float) ->
     Args:
         method: a name, or the path of a file of yours.
         given: the method's options.
-        eta_global: the server's step; 1, `Setup`'s default, leaves the options unchanged.
+        eta_global: the server's step. The value 1, which is `Setup`'s default, leaves the options unchanged.
 
     Raises:
         ValueError: the method has no server_rate; server_rate and eta_global are both given.

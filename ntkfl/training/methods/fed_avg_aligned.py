@@ -12,19 +12,20 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
     """w <- w + server_rate * sum_i p_i (P_i w_i - w), p_i proportional to the clients' sample counts.
 
     w_i is the client's model after its steps. P_i permutes the model's units and channels, layer by layer, and does not
-    change the model's function. `torch_alignment.match` looks for the order that is nearest to w. If every P_i is the
-    identity, this is FedAvg. If a round has a single client, its model is not permuted. A model without units that can
-    be permuted, and parts of a model whose units must keep their order, are averaged as they are.
+    change the model's function. `torch_alignment.match` looks for the order of units in which w_i is nearest to w. If
+    every P_i is the identity, this is FedAvg. If a round has a single client, its model is not permuted. A model
+    without units that can be permuted, and parts of a model whose units must keep their order, are averaged as they
+    are.
 
     Args:
         objective: the loss that clients descend.
         server_rate: step of the server on the mean, positive; default 1.
 
     Raises:
-        ValueError: a server rate that is not positive; in a round, a model whose units cannot be followed through its
-            layers.
+        ValueError: a server rate that is not positive. A round raises it for a model whose units cannot be followed
+            through its layers.
 
-    Source: Wang et al. 2020, "Federated learning with matched averaging" (FedMA, arXiv:2002.06440); here, other than in
+    Source: Wang et al. 2020, "Federated learning with matched averaging" (FedMA, arXiv:2002.06440); here, unlike in
     FedMA, whole models of a fixed width are matched, by the assignment problems of Git Re-Basin (arXiv:2209.04836).
     """
     return Method(NAME, objective, local=Aligned(), server=Average(server_rate))

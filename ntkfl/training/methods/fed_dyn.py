@@ -1,4 +1,4 @@
-"""FedDyn (Acar et al. 2021): dual variables make minimisers of the uniform mean of the F_i fixed points."""
+"""FedDyn (Acar et al. 2021): with dual variables, each minimiser of the uniform mean of the F_i is a fixed point."""
 
 from dataclasses import dataclass
 from operator import sub
@@ -76,7 +76,7 @@ class DualMean(ServerRule):
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """The round with all clients on (r, gamma), where the dual of client c is g_c = Phi_c^T gamma_c.
+    """A round with all clients, as a map of (r, gamma). The dual of client c is g_c = Phi_c^T gamma_c.
 
     r are the residuals, Phi_c the features of client c's samples, H the Gram matrix of all samples, and H_D its blocks
     of samples of the same client. Displacements are given by coefficients of the samples. P = f_K(H_D) is the response
@@ -102,7 +102,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
     def wobble(errors: LocalErrors) -> Wobble:
         wrong, least = errors.response, 2 - alpha * float(largest)
-        # for the weights W of the feedback, N W = 3 P / (2 - alpha P)
+        # bound of the error of `Feedback.weights`, W, where N W = 3 P / (2 - alpha P)
         of_weights = 6 / clients * wrong / (least * (least - alpha * wrong)) if alpha * wrong < least else np.inf
         return Wobble(relative(wrong, float(smallest)), alpha * wrong, 0.0, of_weights)
 
@@ -121,7 +121,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
 
 def drawn(method: Method, blocks: Blocks) -> DrawnRound:
-    """The round of s drawn clients on (r, gamma), with the notation of `linear`.
+    """A round of s drawn clients, as a map of (r, gamma), with the notation of `linear`.
 
     A drawn client moves by delta, and its dual by -alpha delta. On full batches delta = P (r + gamma). A step of length
     1 along the dual lowers the client's residual by H_cc gamma. The server moves by the mean of the drawn clients'

@@ -1,4 +1,4 @@
-"""FedFA, feature anchors (Zhou et al. 2023): shared class anchors draw features together and calibrate the head."""
+"""FedFA, feature anchors (Zhou et al. 2023): shared class anchors attract features and calibrate the head."""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -44,9 +44,9 @@ def method(
         calibration_rate: rate of the head's steps of Adam; default 0.001.
         calibrate_from: the first round in which the head takes steps of Adam, counted from 0; default 0.
         anchor_avg: the clients over which the anchor of a class is averaged. "size": all clients of the cohort;
-            "present_only": only clients that have samples of the class; default size.
+            "present_only": only clients that have samples of the class. Default: "size".
         released: whether the mean feature of a class is computed as in the authors' code. There the means of all
-            batches are summed and divided by the number of batches of the pass, also of batches without the class.
+            batches are summed and divided by the number of batches of the pass, batches without the class included.
 
     Raises:
         ValueError: a negative strength, rate or round, or an anchor_momentum outside [0, 1].
@@ -141,7 +141,7 @@ class MovingAnchors(LocalRule):
 
 @dataclass(frozen=True)
 class AnchorMean(Average):
-    """FedAvg that also averages the anchors. An anchor that no client counts in the mean is unchanged."""
+    """FedAvg that also averages the anchors. The anchor of a class stays if no client contributes to its mean."""
 
     calibrate_from: int = 0
 

@@ -29,9 +29,9 @@ def method(
 ) -> Method:
     """The loss L(w) + beta * the mean over anchors a of E L(alpha w + (1 - alpha) a), with alpha uniform on [0, 1].
 
-    Anchors are the last global models received, the current model included: min(t, anchors) models, where t have been
-    received so far. beta = 0 is FedAvg. With sequential steps this holds only without momentum and weight decay, since
-    the optimizer takes a further step for each anchor.
+    Anchors are the last global models received, the current model included. If t models have been received so far,
+    there are min(t, anchors) of them. beta = 0 is FedAvg. With sequential steps, beta = 0 is FedAvg only without
+    momentum and weight decay, since the optimizer takes a further step for each anchor.
 
     Args:
         objective: L, the loss that clients descend.

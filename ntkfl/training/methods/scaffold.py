@@ -86,21 +86,21 @@ def _mean_gradient(own: Params, broadcast: Tree, end: Finish) -> Params:
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """The round with all clients on (r, beta), where the control variate of client c is c_c = -Phi_c^T beta_c.
+    """A round with all clients, as a map of (r, beta). The control variate of client c is c_c = -Phi_c^T beta_c.
 
     r are the residuals, Phi_c the features of client c's samples, H the Gram matrix of all samples, and H_D its blocks
     of samples of the same client. N is the number of clients, g the server_rate, and k_c the summed length of client
-    c's steps; k has k_c for every sample of client c. Displacements are given by coefficients of the samples. p =
-    f(H_D) is the response of the local steps to r.
+    c's steps. The vector k has the entry k_c at every sample of client c. Displacements are given by coefficients of
+    the samples. p = f(H_D) is the response of the local steps to r.
 
     The control variates add a drift to each step: a step of length 1 along them lowers the residuals by e = H beta / N
     - H_D beta, and G is the response to e. A step starts from the residual that the earlier steps and the drift leave.
     So beta' = (p r - G e) / k with option II, and beta' = r with option I.
 
-    The server moves by g/N times the sum of p r - G e and of what the control variates add. Over the clients this adds
-    up to (mean_c k_c - k) beta, which is 0 if all clients take the same steps. With option II and equal steps, r' = r -
-    (g k / N) H beta'. If r is then eliminated, z = 1 + w with w != 0 is an eigenvalue of the round exactly if (g k p +
-    (g k p + G) w) H / N + w (k w + p) is singular.
+    The server moves by g/N times p r - G e + (mean_c k_c - k) beta. The second summand is what the control variates of
+    all clients add. It is 0 if all clients take the same steps. With option II and equal steps, r' = r - (g k / N) H
+    beta'. If r is then eliminated, z = 1 + w with w != 0 is an eigenvalue of the round exactly if (g k p + (g k p + G)
+    w) H / N + w (k w + p) is singular.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
@@ -128,7 +128,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     walked = float(mean_length)
 
     def again(residual: Vectors, memory: Memory, image: Vectors) -> tuple[Vectors, Memory]:
-        # the move of the round before was g k / N times beta
+        # the move of the previous round was g k / N times beta
         return taken(residual, memory, image / (server_rate * walked))
 
     part = 1 / (pull + later) if (pull + later).min() > 0 else np.full(len(pull), np.inf)
@@ -138,7 +138,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         of_drift = errors.blocks * errors.growth * walked**3 / 4
         scale, zero = relative(of_response + of_drift, 1 / float(part.max())), errors.response / walked
         least = float((2 - outer.zero).min()) - zero
-        # for the weights W of the feedback, N W = (g k P + 2 G) / (2 k - P)
+        # bound of the error of `Feedback.weights`, W, where N W = (g k P + 2 G) / (2 k - P)
         of_weights = (of_response + 2 * of_drift) / clients + errors.response * float(feedback.weights.max())
         return Wobble(scale, zero, 2 * scale, of_weights / (walked * least) if least > 0 else np.inf)
 
@@ -164,11 +164,11 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
 
 def drawn(method: Method, blocks: Blocks) -> DrawnRound:
-    """The round of s drawn clients on (r, beta), with the notation of `linear`.
+    """A round of s drawn clients, as a map of (r, beta), with the notation of `linear`.
 
     In every round the server's variate is the mean of all clients' variates. A drawn client moves by p r - G e on its
-    own samples. Its control variates add k times (beta / N less its own part of beta). The server moves by g / s times
-    the sum over the drawn clients.
+    own samples. Its control variates add k_c (beta / N - beta_c) to this move, where beta_c is beta at its own samples
+    and 0 elsewhere. The server moves by g / s times the sum over the drawn clients.
 
     Source: docs/proofs/random_rounds.md#clients-that-remember.
     """

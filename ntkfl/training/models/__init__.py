@@ -39,8 +39,8 @@ def build(
             path of a file of yours.
         data: the data, which give the shape of the inputs and the number of outputs.
         dtype: torch's type of the parameters, default float64.
-        device: torch's, default the CPU.
-        seed: the seed of fixed random parts (the signs of "ntk:WIDTH"); default 0.
+        device: a device of torch, default the CPU.
+        seed: the seed of random parts that are not trained (the signs of "ntk:WIDTH"); default 0.
 
     Raises:
         ValueError: an unknown name (the message has the nearest one), sizes that are not understood, inputs that the

@@ -50,7 +50,8 @@ def ima_domain_cnn(request: Request) -> Model:
     """IMA's CNN with GroupNorm for Digit Five.
 
     Source: IMA, Table IV. The table prints a third pooling, after which 28 x 28 images would leave 1152 features. But
-        its FC(6272, 2048) needs 128 x 7 x 7 features, as two poolings leave; so this network has two poolings.
+        the FC(6272, 2048) of the table needs 128 x 7 x 7 features. Two poolings leave this number, so this network has
+        two poolings.
     """
 
     def convolutions(channels: int) -> nn.Sequential:

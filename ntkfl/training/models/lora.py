@@ -27,12 +27,12 @@ def minilm_lora(request: Request) -> Model:
 
 
 def low_rank(request: Request, folder: Path) -> Model:
-    """LoRA on the encoder in a folder. Adapters on query and value of every layer are trained, and a linear head.
+    """LoRA on the encoder in a folder. A linear head and adapters of the queries and values of all layers are trained.
 
-    Each such map W x becomes W x + B A x, with A (r, w) and B (w, r); this is LoRA with the scale alpha = r. A is
-    random and B zero at first, so that training begins at the pretrained function. The features are the mean of the
-    last layer's states over the tokens that are no padding. Inputs are tokens (n, t) as integers, padded with 0. The
-    pretrained weights are constants of the model, not parameters.
+    Each linear map W x to queries or values becomes W x + B A x, with A (r, w) and B (w, r). This is LoRA with the
+    scale alpha = r. A is random and B zero at first, so that training begins at the pretrained function. The features
+    are the mean of the last layer's states over the tokens that are no padding. Inputs are tokens (n, t) as integers,
+    padded with 0. The pretrained weights are constants of the model, not parameters.
 
     Raises:
         FileNotFoundError, ValueError: as `ntkfl.training.models.encoder.read_encoder`; or the inputs are not tokens.

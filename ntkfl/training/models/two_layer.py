@@ -43,7 +43,8 @@ def ntk_network(weights: Weights, dtype: torch.dtype = torch.float64, device: to
 def relu(z: Tensor) -> Tensor:
     """Returns max(z, 0), with slope 1 at 0.
 
-    It is a threshold at the largest negative number, which takes one pass over z. where(z >= 0) would take more.
+    It is computed as a threshold at the largest negative number. This takes one pass over z; torch.where(z >= 0, z, 0)
+    would take more.
     """
     return functional.threshold(z, LARGEST_NEGATIVE[z.dtype], 0.0)
 

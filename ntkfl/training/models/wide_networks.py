@@ -42,8 +42,8 @@ class WideNetwork:
     mean over pixels is taken. With `bias` b, b times a Gaussian vector, which is trained too, is added to every h_l.
 
     Raises:
-        ValueError: an unknown kind or activation (for an activation the message has the nearest), a depth below 2, a
-            negative bias.
+        ValueError: an unknown kind or activation (for an activation, the message has the nearest known one), a depth
+            below 2, a negative bias.
     """
 
     kind: Literal["fc", "conv"] = "fc"  # "fc" or "conv"
@@ -270,7 +270,7 @@ def _times(number: float, value: Tensor) -> Tensor:
 
 
 def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """The shape (channels, height, width) of an input of this shape as an image."""
+    """The image shape (channels, height, width) of an input with the shape `shape`."""
     side = math.isqrt(math.prod(shape))
     if len(shape) == 1 and side**2 == shape[0]:
         return 1, side, side

@@ -12,7 +12,7 @@ from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.metrics import Row
 from ntkfl.training.runs.summary import summary
 
-# a run that has learned nothing has diverged if its loss is more than so many times the loss without training
+# a run that has learned nothing has diverged if its loss is more than GROWN times the loss without training
 GROWN = 2
 FLAT = 0.99  # a loss counts as lower than another loss only if it is below this share of the other loss
 
@@ -25,9 +25,9 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
     (for the mean of the last rounds) or on the training samples (for the last model).
 
     A run has also learned if its accuracy is above the accuracy of always answering the most frequent class. If the
-    loss has not fallen by 1%, the accuracy must be above it by two standard deviations. If all labels are the same,
-    there is nothing to learn, and the run counts as one that has learned unless its loss has more than doubled. Methods
-    that report clients' own models are not judged.
+    loss has not fallen by 1%, the run's accuracy must exceed this accuracy, a, by two standard deviations, which are
+    2 sqrt(a (1 - a) / n) on n samples. If all labels are the same, there is nothing to learn, and the run counts as one
+    that has learned unless its loss has more than doubled. Methods that report clients' own models are not judged.
     """
     if not state.rounds or federation.method.personal:
         return None

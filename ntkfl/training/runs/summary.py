@@ -14,7 +14,7 @@ MEASURES = {
     "client_accuracy": max,
     "personal_accuracy": max,
 }
-LAST = 5  # FedGuCci reports the mean of so many last rounds
+LAST = 5  # number of last rounds whose mean is reported, as in FedGuCci
 
 
 @dataclass(frozen=True)

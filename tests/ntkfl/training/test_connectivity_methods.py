@@ -1,5 +1,6 @@
-"""Tests of FedGuCci and FedGuCci+: where they equal other methods, their anchors, and closed forms for quadratic
-losses.
+"""Tests of FedGuCci and FedGuCci+.
+
+They test the options with which these methods equal other methods, the anchors, and closed forms for quadratic losses.
 """
 
 from dataclasses import replace
@@ -115,8 +116,8 @@ def test_clients_own_anchors_are_the_models_of_their_rounds():
         assert np.array_equal(anchors[: len(own)], np.array(own[:2]))
 
 
-# The means of alpha^2, alpha (1 - alpha) and alpha in E alpha (H (alpha w + (1 - alpha) a) - b), for each choice of
-# alpha.
+# For each choice of alpha: the means of alpha^2, alpha (1 - alpha) and alpha. For an anchor a and the loss w.H w / 2 -
+# b.w, the connectivity loss has the gradient E alpha (H (alpha w + (1 - alpha) a) - b), in which these means occur.
 EXPECTED = {
     "gauss2": (1 / 3, 1 / 6, 1 / 2),
     "half": (1 / 4, 1 / 4, 1 / 2),
@@ -194,9 +195,9 @@ def test_as_released_is_sequential_at_half():
 
 
 def test_plus_as_released_counts_an_anchor_s_gradient_at_w_too():
-    """As released, FedGuCci+ counts an anchor's gradient at w too.
+    """As released, FedGuCci+ adds the gradient of an anchor's term at w to its gradient at w + e.
 
-    FedGuCci+ computes gradients in two passes. Without calibration and at radius 0, both passes are at w. The result
+    Here e is the perturbation, of length rho. Without calibration and with rho = 0, both gradients are at w. The result
     then equals that of the released FedGuCci with twice the beta.
     """
 

@@ -102,8 +102,8 @@ def test_unit_inputs_have_norm_one_and_keep_their_direction():
 def test_images_are_resized_by_bilinear_interpolation():
     plain, large = (load(spec, samples=5, clients=2) for spec in ("digits", "digits:16"))
     assert large.x.shape == (5, 1, 16, 16)
-    # Pixels of the large image lie between pixels i and i + 1 of the plain one. They have three quarters of the nearer
-    # pixel, and one quarter of the other.
+    # In each direction, a pixel of the large image lies between the pixels i and i + 1 of the plain image. Its value is
+    # three quarters of the nearer pixel and one quarter of the other pixel.
     inner = large.x[..., 1:-1:2, 1:-1:2]
     near = 0.75 * plain.x + 0.25 * plain.x.roll(-1, -1)
     expected = (0.75 * near + 0.25 * near.roll(-1, -2))[..., :-1, :-1]

@@ -71,8 +71,8 @@ def test_a_cohort_is_a_sorted_set_of_the_asked_size(population, share, seed, num
 
 def test_cohorts_are_uniform():
     counts = np.bincount(np.concatenate([cohort(10, 0.3, 1, t) for t in range(2000)]), minlength=10)
-    # A count is binomial(2000, .3), with the standard deviation 20.5. That any of ten counts is five deviations off has
-    # a chance below 1e-5.
+    # A count is binomial(2000, .3), with the standard deviation 20.5. The chance that any of the ten counts is off by
+    # five standard deviations or more is below 1e-5.
     assert np.abs(counts - 600).max() < 5 * 20.5
 
 
@@ -177,7 +177,7 @@ def test_larger_models_and_batches_leave_fewer_clients():
 def test_a_wide_model_and_few_clients_are_trained_one_by_one():
     """A wide model, and few clients, are trained one by one.
 
-    Measurements found such clients slower side by side than in a loop, at every number.
+    In measurements, a loop over the clients was faster than training them together, for every number of clients.
     """
     wide = {"hidden": torch.empty(512, 784, device="meta"), "head": torch.empty(10, 512, device="meta")}
     assert {clients_at_once(wide, (784,), 32, CPU, clients) for clients in (2, 10, 50, 1000)} == {1}

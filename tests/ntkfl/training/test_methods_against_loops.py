@@ -24,7 +24,7 @@ CASES = {
     for tag, options in OPTIONS[method].items()
     if tag or "server-rate-" not in OPTIONS[method]
 }
-KEPT = {  # For each name of a state in the plain loops, where the engine keeps the state and under which name.
+KEPT = {  # names of states in the plain loops -> the party that keeps this state in the engine, and its name there
     "momentum": ("server", "momentum"),
     "first_moment": ("server", "first"),
     "second_moment": ("server", "second"),

@@ -88,9 +88,10 @@ def test_a_local_rate_of_zero_moves_nothing(method):
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 20])
 def test_the_fixed_point_on_quadratics_is_biased_towards_what_local_steps_reach(steps):
-    """On quadratics the fixed point is biased towards what local steps reach.
+    """On quadratics the fixed point is not the optimum unless clients take one step, and it has a closed form.
 
-    A client's K steps are w -> w_i + (I - rate H_i)^K (w - w_i). Their mean has its fixed point in closed form.
+    A client's K steps are w -> w_i + (I - rate H_i)^K (w - w_i), with its own optimum w_i. The fixed point is that of
+    the mean of these maps.
     """
     run = on_quadratics(steps=steps)
     hessians, linear = quadratics(run.data)
@@ -137,7 +138,7 @@ def split(data, clients):
 
 @pytest.mark.method("fl-ntk")
 def test_a_server_rate_of_n_undoes_fl_ntks_mean():
-    """With one local step the server rate N exactly cancels the factor 1/N, which comes from the mean of sums."""
+    """With one local step, the server rate N cancels the factor 1/N of the mean over N clients."""
     runs = [summed(steps=1, data=split(regression(), n), options={"server_rate": float(n)}) for n in (1, 2, 5, 7)]
     paths = [models(run, 5) for run in runs]
     assert max(np.abs(path - paths[0]).max() for path in paths) < 1e-12
@@ -159,7 +160,7 @@ def test_twice_the_clients_halve_fl_ntks_move_for_small_rates(rate):
 def test_fl_ntk_contracts_at_the_rate_of_its_theorem(steps):
     """FL-NTK contracts at the rate of its theorem, for unit inputs and a width that suffices.
 
-    That is |y(t+1) - y|^2 <= (1 - eta_g eta_l lambda K / (2N)) |y(t) - y|^2.
+    The theorem's rate is |y(t+1) - y|^2 <= (1 - eta_g eta_l lambda K / (2N)) |y(t) - y|^2.
     """
     rng = np.random.default_rng(0)
     x = rng.standard_normal((9, 5))

@@ -1,6 +1,6 @@
 """Tests of FedAvg of aligned models: in some cases it equals FedAvg to the bit.
 
-Its result if units change places is tested too.
+Cases in which it permutes units are tested too.
 """
 
 from dataclasses import replace
@@ -21,13 +21,14 @@ from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.optimizers import SGD, Adam
 
 pytestmark = pytest.mark.method("fedavg-aligned")
-# At this local rate, units of one client end nearer to other units of another client than to the corresponding ones.
+# At this local rate, units of one client end nearer to other units of another client than to the corresponding units.
 FAR = 2.5
 
 
 def orders(w):
-    """Returns the network in every order of its 5 hidden units, or only itself if it is linear and has no
-    hidden units.
+    """Returns the network in every order of its 5 hidden units.
+
+    A linear network has no hidden units and is returned as it is.
     """
     if len(w) != 43:
         return [w]

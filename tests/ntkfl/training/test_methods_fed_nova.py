@@ -44,7 +44,8 @@ def test_unequal_steps_are_not_fedavg():
 def repeated(sizes=(1, 2, 4, 9, 3)):
     """Returns data in which each client has one sample several times.
 
-    With batches of one, a client then takes so many steps with exact gradients.
+    With batches of one sample, a client takes as many steps as it has copies of its sample, each with its exact
+    gradient.
     """
     rng = np.random.default_rng(5)
     x, y = rng.standard_normal((len(sizes), 2)), 2 * rng.standard_normal(len(sizes))
@@ -53,7 +54,7 @@ def repeated(sizes=(1, 2, 4, 9, 3)):
 
 
 def error(method, rate, momentum, mu=0.0):
-    """Returns the distance of the rounds' fixed point from the n-weighted optimum."""
+    """Returns the distance of the rounds' fixed point from the minimiser of the mean loss over all samples."""
     options = {"mu": mu} if mu else {}
     data = repeated()
     run = on_quadratics(
@@ -76,7 +77,7 @@ def test_unequal_steps_reach_the_optimum_as_the_rate_falls(momentum, mu):
 def test_constant_gradients_are_averaged_by_size_whatever_the_steps(momentum, pull):
     """Constant gradients are averaged by size, whatever the numbers of steps are.
 
-    The rate is so small that a round hardly changes the gradients, while rate * mu is `pull`.
+    The rate is so small that a round hardly changes the gradients. mu is so large that rate * mu is `pull`.
     """
     rate, data = 1e-9, repeated()
     sizes = np.bincount(data.owner)
@@ -99,7 +100,7 @@ def test_constant_gradients_are_averaged_by_size_whatever_the_steps(momentum, pu
 def test_the_coefficient_is_the_displacement_of_a_unit_gradient(momentum, pull):
     """The coefficient is the displacement under a gradient of size 1.
 
-    The optimizer itself gives it. With a pull and no momentum, a closed form gives the same.
+    The optimizer's own steps give the expected displacement. With a pull and no momentum, a closed form gives it too.
     """
     optimizer, rate, steps = SGD(momentum), 0.1, torch.arange(8, dtype=torch.float64)
     expected = [0.0]

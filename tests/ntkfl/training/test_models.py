@@ -57,7 +57,7 @@ def test_every_model_that_is_named_here_is_there():
 @pytest.mark.parametrize(
     ("spec", "shape", "classes", "count"),
     [
-        ("simple-cnn", (3, 32, 32), 10, 122_570),  # from algorithms.md, section 5
+        ("simple-cnn", (3, 32, 32), 10, 122_570),
         ("ima-cnn", (1, 28, 28), 10, 274_026),
         ("ima-cnn", (3, 32, 32), 10, 772_682),
     ],
@@ -100,7 +100,7 @@ def test_counts_of_residual_networks(spec, count):
 def test_the_counts_by_hand_are_those_of_the_literature():
     assert round(residual_count(3, THIN, False, True, 3, 10) / 1e6, 2) == 0.27  # from He et al. 2016, table 6
     assert round(residual_count(9, THIN, False, True, 3, 10) / 1e6, 2) == 0.85
-    # the number that is often quoted of ResNet18 for CIFAR
+    # the number that is often quoted for ResNet18 on CIFAR
     assert residual_count(2, WIDE, True, True, 3, 10) == 11_173_962
 
 

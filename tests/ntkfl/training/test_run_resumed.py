@@ -56,7 +56,7 @@ def test_the_state_that_is_compared_is_not_trivial():
 
 @pytest.fixture(scope="module")
 def stopped():
-    """Returns the pipes of the process that starts the processes that train."""
+    """Returns the pipes of stopped_runs.py, which starts the training processes."""
     command = [sys.executable, Path(__file__).with_name("stopped_runs.py")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
         yield process.stdin, process.stdout

@@ -36,7 +36,8 @@ def test_a_cycle_meets_both_of_its_ends_on_a_straight_line():
 def test_the_released_cycle_goes_from_the_rate_reached_down_and_up_to_near_twice_that():
     """The released cycle falls from the first rate and rises to nearly twice that rate.
 
-    This is IMA's code at lr_max = .01 .99^300, lr_min = 5e-5, ima_stage = 20, as printed. Its branch changes at 10.
+    The expected rates are those of IMA's printed code for lr_max = .01 .99^300, lr_min = 5e-5 and ima_stage = 20. In
+    the code the second half of a period begins at round 10.
     """
     high = 0.01 * 0.99**300
     cycle = ReleasedCycle(high, 5e-5, 20)

@@ -1,6 +1,6 @@
 """Tests of the engine's FedGuCci on linearised networks: it is exactly FedAvg with other steps.
 
-This is statement X4 with its variants.
+These are the statement fedgucci/X4 and its variants.
 """
 
 from dataclasses import replace
@@ -84,7 +84,8 @@ def test_on_a_linearised_network_it_is_the_simulators_fedavg_at_rescaled_steps(b
     regime = kernel_regime(problem, rescaled, finite(problem.x, weights.hidden))
     assert np.abs(trajectory.outputs - regime.outputs(np.arange(7), trajectory.outputs[0])).max() < TOLERANCE
     plain = simulate(problem, SETUP, weights, linearised=True)
-    assert np.abs(trajectory.outputs - plain.outputs).max() > 1e-2 * min(beta, 1)  # The other steps matter.
+    # FedAvg with the steps of SETUP themselves gives other outputs.
+    assert np.abs(trajectory.outputs - plain.outputs).max() > 1e-2 * min(beta, 1)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_with_partial_participation_unequal_weights_and_several_anchors(anchors,
     # `fedgucci` integrates with another quadrature.
     assert np.abs(models - fedgucci(run, beta, anchors)).max() < TOLERANCE
     if anchors > 1:
-        assert np.abs(models - fedavg(run, *steps)).max() > 1e-4  # FedAvg that starts at w_t differs.
+        assert np.abs(models - fedavg(run, *steps)).max() > 1e-4  # FedAvg whose clients start at w_t differs.
 
 
 def test_clients_drift_by_the_servers_factor():

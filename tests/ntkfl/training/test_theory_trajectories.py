@@ -123,7 +123,8 @@ def test_a_client_alone_and_together_is_the_same(monkeypatch):
         assert_same(engine_trajectory(problem, setup), together, 1e-13)
 
 
-@pytest.mark.parametrize("rule", [scaffold, fed_nova], ids=lambda rule: rule.NAME)  # fed_nova sends no differences.
+# Clients of fed_nova do not upload Delta_i.
+@pytest.mark.parametrize("rule", [scaffold, fed_nova], ids=lambda rule: rule.NAME)
 def test_watching_changes_nothing_and_sees_what_the_method_keeps(rule):
     problem, setup = ragged((2, 4, 1), 3, 1), Setup(width=40, local_steps=3, rounds=4, eta_local=0.2)
     weights = draw(40, 3, 0)
@@ -262,7 +263,7 @@ def test_the_distance_to_the_kernel_regime_falls_as_the_root_of_the_width():
 
 
 def test_averaging_weights_or_outputs_of_wide_clients_differs_by_the_three_quarter_power():
-    """At held-out inputs, averaging weights or outputs of wide clients differs by the order m^(-3/4) (X3).
+    """At held-out inputs, averaging weights or outputs of wide clients differs by the order m^(-3/4) (fedgucci/X3).
 
     The gap comes from the neurons with a kink between the clients: m^(1/2) of them, each of the size 1/m. At a held-out
     input their signs are independent, which gives m^(-3/4). At a training input their signs are not independent, which

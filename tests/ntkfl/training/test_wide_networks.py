@@ -131,7 +131,7 @@ def test_the_linearised_network_has_value_and_derivative():
 
 
 def test_a_kernel_gives_the_matrix_and_the_predictions():
-    """With the linearised network's own kernel, predictions are its outputs at other points."""
+    """With the linearised network's kernel, the kernel regime predicts this network's outputs at other points."""
     params, x = DEEP.initial(STEPS.seed), data.digits(n=5, seed=8, clients=1).x
 
     def kernel(a, b):
