@@ -212,7 +212,7 @@ def _norms(rows: Float[np.ndarray, "h p"]) -> Float[np.ndarray, " h"]:
 
 
 def _better(target: Estimate, rows: Estimate, order: Int[np.ndarray, " h"]) -> Int[np.ndarray, " h"]:
-    """The order in which the rows are nearest to the target's, or the given order if it is as near up to rounding.
+    """The order in which the rows are nearest to the target's, or the given order if that is as near up to rounding.
 
     The sum of squared distances is smallest where the sum of inner products is largest.
     """

@@ -23,7 +23,7 @@ from ntkfl.rounding import LONG_EPS, SMALLEST, TINY, row_norms
 
 # bound of the rounding by underflow: in float64 operations that follow those in long precision, and in the error
 UNDERFLOW = 64 * SMALLEST
-A_CROSSING = 450  # largest number of bytes for each piece of the path, as measured
+A_CROSSING = 450  # largest measured number of bytes for each piece of the path
 A_PAIR = 56  # bytes for each pair of sample and unit, if the loss is no piecewise polynomial
 # wanted distance between the bound of the supremum and a computed value, if the loss is no piecewise polynomial
 TOLERANCE = 1e-10
@@ -130,7 +130,10 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
 
 
 def _largest_drop(edges: np.ndarray, shares: np.ndarray, ends: Sequence[float]) -> tuple[float, float]:
-    """The supremum of 1 - share / line over all pieces, with limits at their ends, and the alpha where it is taken."""
+    """The supremum over alpha of 1 - A / (the line between both entries of `ends`), and the alpha where it is taken.
+
+    A is the accuracy, which has the constant value `shares` on each piece. Its limits at the ends of pieces count too.
+    """
     sides = np.stack([edges[:-1], edges[1:]])
     with np.errstate(divide="ignore", invalid="ignore"):
         drops = 1 - shares / (ends[0] + sides * (ends[1] - ends[0]))
@@ -313,7 +316,7 @@ def _polynomial(segment: Segment, y: np.ndarray, loss: Loss) -> PiecewisePolynom
 
 
 def _losses(spot: Segment, y: np.ndarray, loss: Loss) -> np.ndarray:
-    """The loss of each sample at the second end of a segment, (n,)."""
+    """The loss of each sample at alpha = 0 of a segment, (n,)."""
     outputs = np.concatenate([part.outputs_at(0) for part, _ in spot.chunks(y)])
     return loss.value(outputs if spot.first.n_outputs > 1 else outputs[:, 0], y)
 
@@ -368,5 +371,5 @@ def _centroid_shift(networks: Sequence[TwoLayer], x: np.ndarray) -> np.ndarray:
 
 
 def _barrier(supremum: Supremum, error: float, pieces: int) -> Barrier:
-    """The barrier of a supremum, but at least 0."""
+    """The barrier with the value of the supremum, or with the value 0 if the supremum is negative."""
     return Barrier(Estimate(max(supremum.value, 0.0), error, "exact pieces, rounding bound"), supremum.at, pieces)

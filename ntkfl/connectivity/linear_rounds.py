@@ -80,7 +80,7 @@ class LinearRounds:
 
     Raises:
         ValueError: shapes do not fit; an entry is not finite; a client has no samples; a weight is not positive; a
-            round has no participants or an unknown client; the degree is another one.
+            round has no participants or an unknown client; the degree is neither 2 nor 4.
     """
 
     features: Float[np.ndarray, "n p"]

@@ -89,8 +89,8 @@ def split_region_size(
 
     The volume is a product of shares of about QUANTILE. The particles of each level start from those particles whose
     losses were below the last level's quantile, and make random moves in the cube that stay below this quantile. An
-    error of 1 in the logarithm of the volume is an error of only 1/S in the logarithm of d_eps. The error comes from
-    repeated runs, as Student's interval. It does not contain a bias, which falls with the number of particles: on a
+    error of 1 in the logarithm of the volume is an error of only 1/S in the logarithm of d_eps. The error is that of
+    Student's interval over independent runs. It does not cover a bias, which falls with the number of particles: on a
     ball with S = 20 the bias is 1.4% of d_eps with 150 particles, and below 1% with 500.
 
     Args:

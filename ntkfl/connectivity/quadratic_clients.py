@@ -87,7 +87,7 @@ def global_minimiser(clients: Sequence[QuadraticClient]) -> Estimate:
 
 
 def _exponent(values: Sequence[float | np.ndarray]) -> int:
-    """The exponent of the power of two that is next to the largest entry."""
+    """The exponent of the least power of two that exceeds the largest absolute value of the entries."""
     return int(np.frexp(max(float(np.abs(value).max()) for value in values))[1])
 
 

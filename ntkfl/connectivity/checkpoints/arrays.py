@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 OURS = ("hidden", "readout", "bias", "output_bias")
-# if a file has several networks, the one under such a key is read
+# if a file has several networks, the network under the first of these keys is read
 USUAL = ("state_dict", "model_state_dict", "model")
 
 
@@ -122,7 +122,7 @@ def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _usual(states: Mapping[str, Any], path: Path) -> str:
-    """The name of that one of several networks which is under a key that is usual in checkpoints.
+    """The name of the network that is read if a file has several networks. Its key is usual in checkpoints.
 
     Raises:
         ValueError: no network is under such a key.

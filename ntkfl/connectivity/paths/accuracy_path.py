@@ -6,9 +6,9 @@ correctly at alphas where all its margins are positive; if outputs are tied, it 
 A strip is an interval of alpha in which a margin differs from 0 by at most its rounding error, so that floats do not
 decide whether the sample is correct. Some strips are decided in integers, as far as EXACT_WORK allows: strips that
 overlap or touch, strips that are not narrow, strips that contain an end of the segment, and strips on both sides of
-which the sample is correct. (In these it may be wrong in between, or a margin may only touch 0 at a single alpha, which
-is no change.) Integers give the exact order of the alphas at which samples change between correct and wrong. All other
-strips make the enclosure wider.
+which the sample is correct. (In a strip of this last kind the sample may be wrong in between. Or a margin only touches
+0 at a single alpha, which is no change.) Integers give the exact order of the alphas at which samples change between
+correct and wrong. All other strips make the enclosure wider.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _decided_group(
         low, high = np.clip(point.floats(), 0, 1)
         old, count = count, count + steps[point]
         least = min(old, count)
-        if len(rows) > 1 and low <= rows[-1][1]:  # as floats, this point is not above the point before
+        if len(rows) > 1 and low <= rows[-1][1]:  # the floats around this point overlap those of the point before
             low, _, old, _, lowest = rows.pop()
             least = min(least, lowest)
         rows.append((low, high, old, count, least))
@@ -136,8 +136,8 @@ def _decided_group(
 def _row(low: float, high: float, old: int, new: int, least: int) -> Row:
     """The row of a piece around a change, at which `least` samples are correct.
 
-    If one of the neighbouring pieces has `least` too, the largest number within the piece is the larger of the numbers
-    beside it. Otherwise it is also `least`.
+    The largest number of correct samples within the piece is `least`, unless a neighbouring piece has `least` correct
+    samples too. Then it is the larger of the numbers in the neighbouring pieces.
     """
     beside = [number for number, seen in ((old, low > 0), (new, high < 1)) if seen]
     return low, high, old, new, least, max(old, new) if least in beside else least
@@ -161,7 +161,8 @@ def accuracy_path(
 ) -> AccuracyPath:
     """The share of correctly classified samples.
 
-    For y = ±1 these have y f > 0; for several outputs, the output of class y alone is the largest.
+    A sample is classified correctly if y f > 0 for y = ±1 or, with several outputs, if the output of class y alone is
+    the largest.
 
     If `means` are given, both ends of the segment are the mean of these networks, and `slack`, (n, C), bounds the error
     of the outputs that is caused by rounding this mean.

@@ -9,14 +9,14 @@ the largest value found are halved.
 
 The integral of a logistic or cross-entropy loss, with a proved error bound.
 
-On a piece of half-width H the loss is g = log(1 + sum_k exp d_k), where the d_k = f_k - f_y (for one output -y f) are
-quadratics in alpha. In the Bernstein ellipse of radius r about the piece, each d_k differs from its value at the centre
-by at most B r + K r^2, with B = H max |d'| and K = H^2 max |d''|/2. The imaginary part of d_k is at most half of this
-bound, so it is at most pi/3 if B r + K r^2 <= 2 pi/3. Then 1 + sum_k exp d_k has at least half the size of 1 + sum_k
-|exp d_k|, so that the differential of g is at most twice the largest differential of the d_k. Hence g differs from its
-value at the centre by at most M = 4 pi/3. The Chebyshev coefficients of g are then below 2 M r^-k. A Gauss rule of q >=
-2 points is exact for the Chebyshev polynomials of degree k < 2 q and of odd degree. For each of the others its error is
-at most 2 + 2/15. So for g its error is at most H (64/15) M r^(-2q) / (1 - r^-2).
+On a piece of half-width H the loss is g = log(1 + sum_k exp d_k), where d_k is f_k - f_y or, for one output, -y f. All
+d_k are quadratics in alpha. In the Bernstein ellipse of radius r about the piece, each d_k differs from its value at
+the centre by at most B r + K r^2, with B = H max |d'| and K = H^2 max |d''|/2. The imaginary part of d_k is at most
+half of this bound, so it is at most pi/3 if B r + K r^2 <= 2 pi/3. Then 1 + sum_k exp d_k has at least half the size of
+1 + sum_k |exp d_k|, so that the differential of g is at most twice the largest differential of the d_k. Hence g differs
+from its value at the centre by at most M = 4 pi/3. The Chebyshev coefficients of g are then below 2 M r^-k. A Gauss
+rule of q >= 2 points is exact for the Chebyshev polynomials of degree k < 2 q and of odd degree. For each of the others
+its error is at most 2 + 2/15. So for g its error is at most H (64/15) M r^(-2q) / (1 - r^-2).
 """
 
 from collections.abc import Callable

@@ -182,7 +182,7 @@ class Segment:
     def crossing_error(self) -> np.ndarray:
         """A bound of the error of each sample's crossings before they are rounded to float64, (n,)."""
         a, c = self._sides
-        near_zero = np.minimum(np.abs(a), np.abs(c)) < self._product_error  # then the pre-activation at an end may be 0
+        near_zero = np.minimum(np.abs(a), np.abs(c)) < self._product_error  # the pre-activation may be 0 at an end
         may_cross = (np.sign(a) * np.sign(c) < 0) | near_zero
         with np.errstate(divide="ignore", invalid="ignore"):
             far = np.where(may_cross, 4 * self._product_error / np.abs(a - c), 0)

@@ -549,8 +549,8 @@ def _numbers(value: Tensor) -> Float[np.ndarray, ...]:
     return value.detach().double().cpu().numpy()
 
 
-# Of 356 runs of the package git-re-basin (38 pairs of MLPs with three hidden layers), 8 came nearer than `match` with
-# six starts, and 133 came nearer than `match` with one start.
+# Of 356 runs of the package git-re-basin (38 pairs of MLPs with three hidden layers), 8 reached a smaller distance than
+# `match` with six starts, and 133 a smaller distance than `match` with one start.
 STARTS = 6
 
 

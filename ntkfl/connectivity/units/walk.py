@@ -33,7 +33,7 @@ class Atom:
     size: int
     held: str = ""  # the reason why its entries must stay in their places; "" if they may be permuted
     joined: Atom | None = None  # the atom with which this atom is united
-    parts: tuple[Atom, ...] = ()  # the atoms whose product this atom is
+    parts: tuple[Atom, ...] = ()  # the atoms into which this atom is split; the product of their sizes is `size`
 
 
 # entries are numbered in row-major order, the last atom fastest; an axis of size 1 has no atoms

@@ -34,7 +34,8 @@ def test_outputs_are_those_of_the_networks(networks):
 def test_means_are_integrals_over_the_circle(networks):
     """Means are integrals over the circle.
 
-    There E relu(w.x) = |w| / pi, and E relu(u.x) relu(v.x) = |u||v| (sin + (pi - angle) cos) / (4 pi).
+    For x uniform on the circle, E relu(w.x) = |w| / pi and E relu(u.x) relu(v.x) = |u||v| (sin a + (pi - a) cos a) / (4
+    pi), with the angle a between u and v.
     """
     models, signs = networks
     circle = circle_outputs(models, signs)

@@ -121,7 +121,11 @@ def test_a_converged_client_overshoots():
 
 
 def test_the_spread_between_clients_may_fall_while_every_client_moves_farther():
-    """Two curvatures, 1 and .1, have a common optimum: clients that nearly converge come closer to each other."""
+    """In one round the models of two clients may come closer to each other although each of them moves farther.
+
+    The clients have the curvatures 1 and .1, and the same optimum. With beta = 6 both move farther than with beta = 0,
+    and their models are closer to each other.
+    """
     setting = run(
         features=np.sqrt([[1.0], [0.1]]),
         labels=np.sqrt([1.0, 0.1]),

@@ -1,4 +1,4 @@
-"""Tests of aligned torch modules and groups of them: functions stay, and distances fall.
+"""Tests of aligned torch modules and groups of them: functions stay the same, and distances become smaller.
 
 Permuted copies are restored.
 """
@@ -277,7 +277,7 @@ def test_with_one_hidden_layer_it_is_the_group_of_two_layer_networks(seed, by, m
 @given(seeds, st.sampled_from(["activations", "outputs"]), st.sampled_from(COUPLED_NOWHERE), st.sampled_from([None, 1]))
 @settings(max_examples=15)
 def test_permuted_copies_become_one_point(seed, by, name, reference):
-    """A permuted copy, or three copies with a reference, become one point.
+    """A network and its permuted copy become equal, and so do a network and three copies with a reference.
 
     With more than two copies and no reference, the rounds end where no change of one network lowers the distance. There
     may be several such points.

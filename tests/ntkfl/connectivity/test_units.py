@@ -190,7 +190,8 @@ def test_tied_weights_stay_tied():
     free, _ = units_of(as_function(module), weights, X)
     tied, _ = units_of(as_function(module), weights, X, [names])
     assert free.sizes == (4, 4)
-    # No units are left: the rows of the last layer are outputs, and thus rows and columns of the tied layer are too.
+    # No units are left. The rows of 5.weight are outputs and are held, and so are the rows of 3.weight, which is tied
+    # to it. These rows are the columns of 5.weight, so the columns of 3.weight are held too.
     assert tied.sizes == ()
 
 
