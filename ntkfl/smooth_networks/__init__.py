@@ -16,17 +16,17 @@ eta such that
   between p eta' and v p eta'.
 
 Theorem. Assume that at the checkpoint finitely many inequalities hold between |r|, lambda_min(J J'), lambda_max(|J
-J'|), L_i, L_J, eta, v and rho (`ntkfl.smooth_networks.window` has them). Then three claims are true. Every window
-multiplies the squared distance to the nearest weights that fit by at most 1 - p eta' (alpha - beta), with numbers alpha
-> beta from the inequalities. If the sum of p eta' over all windows is infinite, the weights converge to weights that
-fit. No model leaves a ball. Another theorem, in `ntkfl.smooth_networks.rounds`, is about full rounds of federated
-averaging, and gives their rate.
+J'|), L_i, L_J, eta, v and rho (`ntkfl.smooth_networks.window` has them). Then three claims are true; weights are
+said to fit if f = y. Every window multiplies the squared distance to the nearest weights that fit by at most 1 - p eta'
+(alpha - beta), with numbers alpha > beta from the inequalities. If the sum of p eta' over all windows is infinite, the
+weights converge to weights that fit. No model leaves a ball. Another theorem, in `ntkfl.smooth_networks.rounds`, is
+about full rounds of federated averaging, and gives their rate.
 
 A certificate is a statement in real arithmetic about the stored floats; it does not cover the rounding errors of the
 training. The errors of exp, erf, tanh, sin and logarithms of numpy and scipy are assumed to be at most 2^-44 (1 + |z|).
 
-The certificate needs memory for 6 n (C+1) numbers for each neuron, and for 16 matrices of the kernel's shape (n C, n
-C).
+For n samples and C outputs the certificate needs memory for 6 n (C+1) numbers for each neuron, and for 16 matrices of
+the kernel's shape (n C, n C).
 Source: docs/proofs/smooth_networks.md#the-theorem.
 """
 

@@ -53,7 +53,7 @@ class Worst:
     factor: float = 0.0  # squared distance to the fits after a window, divided by the squared distance before
     distance: float = 0.0  # distance of the checkpoint from its nearest fit
     reach: float = 0.0  # largest distance of a model from the checkpoint
-    outputs: float = 0.0  # largest change of the probes' outputs
+    outputs: float = 0.0  # largest change of the outputs at the random inputs `Windows.probes`
 
     def update(self, **quotients: float) -> None:
         """Keep the larger value of each quotient; a NaN counts as a contradiction."""

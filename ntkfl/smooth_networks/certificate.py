@@ -398,8 +398,8 @@ def certify_layers(
     points = bool((low == high).all())
     if not loss.halved > 0 or (loss.halved < np.inf and not points):
         raise ValueError(f"the loss {loss.name} is not half a squared distance; take squares, hinge, huber or band")
-    # This holds for squares, and for Huber's loss within its quadratic part. The two ends of a narrow band may round to
-    # the same float, so that `points` is true; the other condition excludes a band.
+    # This branch is for squares, and for Huber's loss within its quadratic part. `points` may also be true for a narrow
+    # band, whose two ends may round to the same float; the condition on the loss excludes it.
     if points and (loss is SQUARES or loss.halved < np.inf):
         certificate = _certified(
             layers, problem, np.arange(problem.n), problem.y, loss, visits, step, memory, intervals=False

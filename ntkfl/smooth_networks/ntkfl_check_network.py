@@ -41,7 +41,7 @@ from typing import NamedTuple
 if __package__:
     from ntkfl.any_order.ntkfl_check import Refused, below, dot, largest, need, product, raw, read, transposed
 else:
-    sys.path.append(str(Path(__file__).parent))  # `python -I` leaves out this folder
+    sys.path.append(str(Path(__file__).parent))  # `python -I` does not search this folder
     from ntkfl_check import (  # type: ignore[import-not-found, no-redef]  # beside the script in a folder
         Refused,
         below,
@@ -480,9 +480,7 @@ def crossing(net, at, radius):
 
 
 def ends(loss, size, label):
-    """The two outputs, in units, between which the loss is 0 for this size and label; for huber, between which it is
-    half a square.
-    """
+    """The two outputs, in units of 2^-P, between which the loss for this label is 0 or, for huber, half a square."""
     if loss == "hinge":
         return (1 << P, inf) if label > 0 else (-inf, -1 << P)
     size = int(size * (1 << P))

@@ -160,7 +160,7 @@ class Curvature:
         return speeds
 
     def _spread(self, layer: int) -> float:
-        """A number by which a mean over pixels after the layer at least divides Euclidean lengths; 1 without a mean."""
+        """A mean over pixels after the layer divides Euclidean lengths by at least this number; 1 without a mean."""
         of = self.layers[layer]
         return float(np.sqrt(of.image.places)) if of.pools and of.image else 1.0
 

@@ -189,7 +189,7 @@ def _measured(
     *,
     enclosed: bool,
 ) -> LinearRounds | str:
-    """The bounds of a norm, which are proofs only if `enclosed`; or the reason why there are no bounds."""
+    """The bounds of a norm, which are proved only if `enclosed`; or the reason why there are no bounds."""
     p, x = len(kernel.value), np.linalg.inv(s)
     witness = np.linalg.inv(np.linalg.cholesky(kernel.value))
     take: Callable[[Estimate], Any] = (lambda of: of) if enclosed else (lambda of: of.value)
@@ -284,8 +284,8 @@ def _effect(steps: Steps, linear: LinearRounds, tau: arb, s: arb, w: arb) -> _Ef
             psi = tau * ((root + tau) * there + ball(left) * s + root * u)
             distance = distance.max(there)
             kept = keep * kept + (root * u if dyn else root * u / count)
-            # w is a part of SCAFFOLD's control and there a mean of psi, or a part of FedDyn's dual and there a sum of
-            # eta psi
+            # For SCAFFOLD w is a part of the control variate, and the new w is a mean of psi (with option I, the first
+            # psi). For FedDyn w is a part of the dual, and the new w contains a weighted sum of eta psi.
             turned = psi if k == 0 and steps.variant else turned if steps.variant else keep * turned + psi
             u = keep * u + eta * (drift + psi)
         distance = distance.max(ball(client.moved[-1]) * s + u)
@@ -341,7 +341,11 @@ def method_inequalities(steps: Steps, linear: LinearRounds, together: float, rad
 
 
 def _balance(steps: Steps, linear: LinearRounds, tau: arb) -> float:
-    """A number lambda with nearly the smallest rate: the quotient of the two entries of the Perron vector of A."""
+    """A number lambda for which max(|S z|, |w| / lambda) has nearly the smallest rate.
+
+    It is the quotient of the two entries of the Perron vector of A, the matrix by which a round at most multiplies
+    (|S z|, |w|).
+    """
     of_state, of_rests = (_effect(steps, linear, tau, arb(s), arb(w)) for s, w in ((1, 0), (0, 1)))
     a, b, c, d = (float(v) for v in (of_state.state, of_rests.state, of_state.rests, of_rests.rests))
     with np.errstate(over="ignore", invalid="ignore"):  # in a large ball the bounds may overflow
@@ -418,8 +422,10 @@ class RoundsCertificate(LaterNetworks):
 
     @property
     def last_rate(self) -> float:
-        """An upper bound of the limit of the factor in `rate` after many rounds, which is the rate without the effects
-        of rounds on each other.
+        """An upper bound of the limit of the factor in `rate` after many rounds.
+
+        For federated averaging it leaves out the terms of `rate` that vanish with the residual. For other methods it is
+        `rate`.
         """
         return 1.0 if self.rounds is None else self.rounds.last_rate
 
