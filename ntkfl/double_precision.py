@@ -26,7 +26,7 @@ def jax_in_float64() -> Iterator[None]:
 
 
 def in_float64(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """The same function, with JAX in float64 while it runs."""
+    """Returns the function, changed so that JAX computes in float64 while it runs."""
 
     @wraps(function)
     def called(*args: Given.args, **kwargs: Given.kwargs) -> Result:

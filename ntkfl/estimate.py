@@ -1,4 +1,4 @@
-"""A number, or an array of numbers, with an error bound. Both sides of every comparison have this form."""
+"""A number, or an array of numbers, with an error bound. The two sides of a theorem are compared in this form."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ class Estimate:
         value, error = _plain("value", self.value), _plain("error", self.error)
         if error.shape != value.shape and error.ndim:
             raise ValueError(f"an Estimate's error has shape {error.shape}, its value {value.shape}: they must agree")
-        if np.isnan(value).any() if value.ndim else value != value:  # `!=` is faster for single numbers
+        # only NaN differs from itself; for single numbers this test is faster than np.isnan
+        if np.isnan(value).any() if value.ndim else value != value:
             raise NotFinite(f"an Estimate's value is NaN ({self.method}): a computation failed")
         if not ((error >= 0).all() if error.ndim else error >= 0):
             kind = NotFinite if np.isnan(error).any() else ValueError

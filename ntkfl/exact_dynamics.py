@@ -167,7 +167,7 @@ def kernel_regime(
         step_factors: factors of eta_local in the first, second, ... local step. The last factor holds for all later
             steps. Default: all factors are 1.
         eta_local: eta_local in rounds 0, 1, ...; the last value holds for all later rounds. `rate`, `stable`, the
-            limits and the spectrum are then those of these later rounds. Default: the setup's step in every round.
+            limits and the spectrum then describe these later rounds only. Default: the setup's step in every round.
         eta_global: the server's steps in rounds 0, 1, ..., in the same way; default the setup's.
         local_steps: the numbers of local steps in rounds 0, 1, ..., in the same way; not together with client_steps;
             default the setup's.
@@ -182,8 +182,8 @@ def kernel_regime(
             symmetric. H_ij is compared with H_ji for the pairs within every block of 2048 successive samples, and for
             64 by 64 pairs of each block with the samples before it. All other pairs count as symmetric.
         memmap: a file that holds the tiles in place of memory. Disk space for it is taken before the work begins. If
-            the file has tiles of the same samples, kernel and type, it is continued after a kill, and only read when it
-            is complete. One row in 256 is computed again, to see that the kernel is the same.
+            the file already has tiles of the same samples, kernel and type, the missing tiles are added, such as after
+            a kill; a complete file is only read. One row in 256 is computed again, to see that the kernel is the same.
         cluster: a `distributed.Client` of a Dask cluster, whose workers hold the tiles in place of this process, each
             worker some rows; default this process. The numbers are the same to the bit if each worker has as many BLAS
             threads as this process (Dask's default is 1). Workers that die are replaced by the others.
@@ -262,7 +262,7 @@ def base_regime(
 ) -> KernelRegime:
     """The regime of Algorithm 1, with the whole Gram matrix or with tiles.
 
-    Tiles give only products with the matrix and blocks of it.
+    Tiles give products with the matrix, and blocks of the matrix, but no eigenvectors.
 
     Raises:
         ValueError: as `kernel_regime`; tiles together with a moving window.
@@ -499,8 +499,8 @@ def random_rounds(
     A round draws its clients without replacement. A local step draws its batch without replacement, independently of
     the other steps. It takes n_c/b times the gradient of the batch's sum of squares, where b is the number of samples
     in the batch; the mean of this product over the draws is the client's gradient. If `shuffled`, a local step is
-    instead a pass over all samples in a random order, with such a step for each batch. If the mean square grows, there
-    is a warning (UnstableSteps).
+    instead a pass over all samples in a random order, with such a step for each batch. If the mean square of the
+    residual grows, there is a warning (UnstableSteps).
 
     Args:
         problem: data.

@@ -136,7 +136,7 @@ def fastest(
     """Tune the steps of every linear method at every number of local steps, and count its rounds exactly.
 
     All methods train on full batches of all clients, on sums of squares, at infinite width and from outputs 0. Steps
-    are chosen for the fewest rounds to eps from these labels. The search is Nelder and Mead's, from the best three of
+    are chosen for the fewest rounds to eps on the given labels. The search is Nelder and Mead's, from the best three of
     some fifty settings. For fedavg, fedprox and fedavgm the server's rate and momentum in these settings are given by
     closed forms, each of which is optimal for a part of the spectrum of H P (P as in `Fastest`).
 
@@ -147,11 +147,11 @@ def fastest(
     than half the rounds. If H is singular and part of the residual stays, the target is eps times the part that can
     fall.
 
-    With more than 150 samples, a search that needs more than one decomposition uses 60 samples, the same share of each
-    client's samples. Then, for each number of local steps, some six settings near the best ones are tried on all
-    samples. The rounds of some methods (scaffold, feddyn, cyclic) are no functions of one symmetric matrix. Their
-    trials compare rounds in a Krylov space of 160 rounds. The rounds at the best steps are counted exactly, on all
-    samples.
+    With more than 150 samples, a search that needs more than one decomposition uses 60 samples, which are drawn so that
+    each client has the same share of its samples. Then, for each number of local steps, some six settings near the best
+    ones are tried on all samples. The rounds of some methods (scaffold, feddyn, cyclic) are no functions of one
+    symmetric matrix. Their trials compare rounds in a Krylov space of 160 rounds. The rounds at the best steps are
+    counted exactly, on all samples.
 
     With `matrix_free` nothing is decomposed. Steps are searched for in the Krylov space of the labels. Each such space
     takes some 40 products with H. There is one space for each combination of a clients' step, a number of local steps
@@ -238,7 +238,8 @@ def fastest(
                 on_few = replace(search, base=few, unit=unit, eta_local=own)
                 on_few.run([])
                 search.follow(on_few)
-            # all samples are searched if few samples were not searched, or gave no step that is stable here
+            # the search uses all samples if there was no search on fewer samples, or if that search found no step that
+            # is stable on all samples
             if search.best is None and not (run and few is not base):
                 search.run([(setting.tuned.eta_local, setting.tuned.options) for setting in kept + last])
             if search.best is not None:

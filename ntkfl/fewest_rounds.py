@@ -38,8 +38,8 @@ FEW, HALVED = 6, 8
 LOOKED = 256
 PULLING = "alpha", "mu"  # options that are given in units of 1 / (K eta_local)
 NO_MODES = "scaffold", "feddyn", "cyclic"  # methods whose rounds are no functions of one symmetric matrix
-# For each number, a scale on which equal steps have about equal effects: the map to the scale, the inverse map, and the
-# bounds on the scale.
+# For each number, a scale on which equal distances have about equal effects: the map to the scale, the inverse map, and
+# the bounds on the scale.
 SCALES: dict[str, tuple[Callable, Callable, float, float]] = {
     "eta_local": (np.log, np.exp, np.log(LOWEST), np.log(SHARES[0])),
     "server_rate": (np.log, np.exp, -10.0, 10.0),

@@ -89,8 +89,8 @@ def _first_values(high: int, low: int) -> np.ndarray:
 def _drawn(keys_and_places: np.ndarray) -> np.ndarray:
     import jax  # imported here because JAX loads slowly, and most commands draw no network
 
-    # The function is compiled, and computes in float64, even if the user's program has switched these off. So a seed
-    # always gives the same network.
+    # The function is compiled and computes in float64, even if the user's program has switched off compilation or
+    # float64. So a seed always gives the same network.
     with jax.disable_jit(False), jax.enable_x64(True):
         return np.asarray(_normal()(keys_and_places))
 

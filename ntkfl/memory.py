@@ -101,7 +101,8 @@ def _of_address_space() -> float:
 
 
 def _of_groups() -> Iterator[float]:
-    """Yields the bytes left to the process's control group and to its parents, of version 1 or 2.
+    """Yields the bytes that are left to the process's control group (cgroup, version 1 or 2), and to each of its parent
+    groups.
 
     Page cache counts as free.
     """

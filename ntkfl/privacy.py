@@ -982,8 +982,8 @@ def _best(
 ) -> tuple[Choice | None, float]:
     """The best of these trainings, and a lower bound of their mean squares.
 
-    In place of the best training it returns None if no training is left: the lower bound of its mean square is at or
-    above `below`, or the norm `clip` may clip anything.
+    In place of the best training it returns None if no training is left. A training is left out if a lower bound of its
+    mean square is at or above `below`, or if the norm `clip` may clip anything.
     """
     best, least = None, float("inf")
     for setting in sorted(settings, key=lambda setting: -setting.cohort):  # settings that need simulated runs come last

@@ -52,9 +52,9 @@ class CasePoints:
     `cases` counts the admitted cases; there may be fewer rows. `family` is an index into `families`. `x` and `y` are
     the right and the left side of the claim. For an identity they are the relative error and the difference. For a
     two-sided claim `x` is the upper end, and `y` is the place between the two ends, from 0 to 1. `outcome` is an index
-    into `compare.SEVERITY`. `ratio` is left/right or, for some kinds of claims, what takes its place. `knobs` has, by
-    name, quantities on which the ratio may depend. Some claims may fail with a probability in the interval `allowed`;
-    for them `failed` counts the cases that broke the claim.
+    into `compare.SEVERITY`. `ratio` is the tightness of `compare.Comparison`: left/right or, for some kinds of claims,
+    its counterpart. `knobs` has, by name, quantities on which the ratio may depend. Some claims may fail with a
+    probability in the interval `allowed`; for them `failed` counts the cases that broke the claim.
     """
 
     cases: int

@@ -30,10 +30,11 @@ class Comparison:
     """The outcome of one trial, the two sides where they decide, and how tight the comparison was.
 
     `left`, `right`: the two sides at the entry that decided, which is the worst one. `tightness`: the largest
-    left/right; for an equality, the largest |difference| relative to the scale. `margin_in_errors`: the smallest
-    distance of the two sides, in units of their error. `refuted`: whether a violation refutes the claim. It is False
-    for a claim about networks of several sizes if noise and a second term of the power law could explain the measured
-    power or growth (see `slopes.slope`).
+    left/right, or right/left for a claim that the left side is at least the right side; for an equality, the largest
+    |difference| relative to the scale; for a power of the width, the largest distance from the claimed power, in
+    half-widths of the measured one. `margin_in_errors`: the smallest distance of the two sides, in units of their
+    error. `refuted`: whether a violation refutes the claim. It is False for a claim about networks of several sizes if
+    noise and a second term of the power law could explain the measured power or growth (see `slopes.slope`).
     """
 
     outcome: Outcome
@@ -125,7 +126,8 @@ def compare(
 def ratios(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """How near the two sides are, in their shape.
 
-    This is left/right; for an identity, it is the difference over the largest entry.
+    This is left/right, or right/left for a claim that the left side is at least the right side. For an identity it is
+    the difference over the largest entry.
 
     Args:
         kind: the kind of the claim.

@@ -23,7 +23,8 @@ from verification.judging.points import Known
 from verification.sentences import What
 
 NEAR = 10  # a comparison is redone more precisely if its sides are fewer than this many errors apart
-# the sides of a violation must differ by this many measured errors, or by this many differences of two precisions
+# the sides of a violation must differ by this many measured errors or, if no error bound is known, by this many times
+# the difference between the results in two precisions
 MARGIN = 1000
 DECIDED = (Outcome.VIOLATED, Outcome.HOLDS)
 

@@ -47,7 +47,9 @@ def _without_ties(right: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _one_too_many(safe: np.ndarray) -> np.ndarray:
-    """Counts, for every sample, its first unsafe neuron as safe."""
+    """Counts one neuron too many as safe for every sample: the first that is not safe
+    (`ntkfl.gram.patterns.safe_neurons`).
+    """
     return safe | (np.cumsum(~safe, axis=1) == 1)
 
 
