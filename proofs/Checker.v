@@ -69,7 +69,7 @@ Definition goal_of (k : kind) : Z := k.1.2.
 Definition coef (k : kind) r : Z :=
   match k.1.1.2 with inl c => nth 0 c r | inr r' => if r' == r then 1 else 0 end.
 
-(* For a sample with the products z of its neurons: the rows of its labels, the rows of its held pairs, and the pairs
+(* For a sample whose products with the neurons are z: the rows of its labels, the rows of its held pairs, and the pairs
    that may be near their kink. *)
 Definition label_goal i o : Z :=
   entry (labels N) i o * (root N * power (hidden_bits N + readout_bits N + sample_bits N - label_bits N)).

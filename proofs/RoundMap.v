@@ -3,9 +3,9 @@
 
    Five statements rest on this file: fl-ntk/X.1 on round_map, fl-ntk/Alg1-update (repaired, k = 0..K-1) on
    averaged_update, and fl-ntk/C.10 on movement_stays. The stated form of fl-ntk/centralised (T3 of Jian and Liu as
-   reported to us) fails by not_centralised: with two local steps the maps differ for every invertible kernel whose
-   trace is not 0, for two or more clients and every step except 0. That of fl-ntk/Eq18 fails by remainder_stays: on one
-   sample, whose limit kernel is 1/2, at infinite width a round differs from I - rho H by a fixed part of the residual. *)
+   reported to us) fails by not_centralised: with two local steps the maps differ for every invertible kernel whose trace
+   is not 0, for two or more clients and every step except 0. The stated form of fl-ntk/Eq18 fails by remainder_stays: on
+   one sample with limit kernel 1/2, at infinite width a round differs from I - rho H by a fixed part of the residual. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.

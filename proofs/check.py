@@ -121,7 +121,7 @@ def compiled(folder: Path, name: str) -> tuple[list[str], float]:
 
 
 def all_compiled(folder: Path, at_once: int) -> Iterator[tuple[str, list[str], float]]:
-    """For every file its name and the result of `compiled`, in the order in which they end.
+    """For every file its name and the result of `compiled`, in the order in which the compilations end.
 
     The compilation of a file begins when all files that it requires are compiled.
     """

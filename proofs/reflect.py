@@ -20,7 +20,8 @@ SCHEMA = "ntkfl-any-order/3"
 # bits of the weights that are computed from the solution; with fewer bits their error bound is not small compared with
 # the margins
 BITS = 60
-# rounding Y lowers the gap by a share of at most 2^(1 - CUT); with a smaller CUT, pairs with small margins would fail
+# rounding Y lowers the gap g, with Y K Y' >= g I, by a share of at most 2^(1 - CUT); with a smaller CUT, pairs with
+# small margins would fail
 CUT = 8
 CHUNK = 400  # largest number of rows in a definition, since Coq needs a deep stack to read longer definitions
 
