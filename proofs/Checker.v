@@ -34,12 +34,12 @@ Record witness := Witness {
   held : seq (seq bool);        (* for each sample, the neurons that it holds at their kinks *)
   bits : nat;                   (* solution, distance, slack and moved are 2^bits times the numbers of these names *)
   guess : seq Z;
-  factor : seq (seq Z);         (* Y *)
+  factor : seq (seq Z);         (* the matrix Y of Dominance.v *)
   gap : Z;
   distance : Z;
   slack : Z;
   moved : Z;                    (* at least |C' guess| *)
-  thresholds : seq Z            (* for each sample, the size above which the product of a neuron with it is far from 0 *)
+  thresholds : seq Z            (* for each sample: a product with a neuron beyond this size passes; see `far` *)
 }.
 
 (* The neurons that a sample holds at their kinks, given by the gaps between the numbers of these neurons. *)

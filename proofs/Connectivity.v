@@ -2,12 +2,12 @@
    over data of the gap between two networks of a cube is at most the bound of R1, at every point of the segment between
    the networks.
 
-   A probability is given by an upper mean of bounded functions of an outcome. An upper mean is monotone, has the value
-   c at every constant c, and is at most additive on sums. Means have these properties, so that measures and finite
-   spaces are covered. Upper integrals have these properties, too. The hidden layers are drawn first, and then the
-   entries of the readouts for given hidden layers, so the two are independent. The data are finitely many, with any
-   weights. The premises are the moments of the readouts (`sub_gaussian`). IndependentEntries.v and UniformLaw.v prove
-   these premises for uniform entries, and UniformNetworks.v puts both together.
+   A probability is given by an upper mean of bounded functions of an outcome. An upper mean is monotone, has the
+   value c at every constant c, and is subadditive. Means have these properties, so that measures and finite spaces
+   are covered. Upper integrals have these properties, too. The hidden layers are drawn first, and then the entries of
+   the readouts for given hidden layers, so the two are independent. The data are finitely many, with any weights. The
+   premises are the moments of the readouts (`sub_gaussian`). IndependentEntries.v and UniformLaw.v prove these
+   premises for uniform entries, and UniformNetworks.v puts both together.
 
    exp and ln are those of Coq's library Reals: `Print Assumptions` lists its axioms, which are classical logic and
    extensionality of functions, for six files: this file, the three files just named, SquaredMoments.v and

@@ -3,8 +3,8 @@
    its row by at least g, where K is the Gram matrix of the rows of C. Second, the block of Y'Y that belongs to the
    labels has no eigenvalue above top.
 
-   The statement fl-ntk/any-order rests on this file. An export claims such an eigenvalue, and the script that checks
-   the export checks it in its point (5). *)
+   The statement fl-ntk/any-order rests on this file. An export claims such a bound, and the script that checks
+   the export checks this bound in its point (5). *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid AnyOrder GramBounds Certificate.

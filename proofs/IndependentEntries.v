@@ -106,7 +106,7 @@ apply Rle_trans with (e (fun t => exp (a + S * (s * s) / 2) * exp (c k * value t
   rewrite <- exp_plus; apply Req_le; f_equal; field.
 Qed.
 
-(* The matrix with rows of h entries, made of the drawn entries from the one with the number `from` on. *)
+(* The matrix with rows of h entries, made of the drawn entries from the entry with the number `from` on. *)
 Definition matrix (h from : nat) (w : nat -> A) (o i : nat) : R := value (w (from + (o * h + i))%nat).
 Section Readout.
 Variables (C h from rest : nat) (v : nat -> A) (u : nat -> R).

@@ -132,7 +132,7 @@ End TwoSteps.
 
 (* The difference between a round and I - rho H, rho = eta_g eta K/N, on the residual r. There is one client with one
    sample of length 1, whose limit kernel is 1/2; K = 2, and steps are 1. The features are sqrt(1/2) times a vector of
-   length 1; here they may be any phi. *)
+   length 1; here phi may be any number with the square 1/2. *)
 Section Remainder.
 Variables (R : numFieldType) (phi : R).
 Hypothesis half : phi * phi = 2%:R^-1.

@@ -40,7 +40,7 @@ rewrite iterS IH -scalemxAr mulmxBl mul1mx -scalemxAl eigen scalerA -{1}[y]scale
 by congr (_ *: _); ring.
 Qed.
 
-(* B_3 in the limit, times q. *)
+(* B_3 of T rounds at infinite width. The lemma gives its product with q. *)
 Definition left_over T : 'M[R]_(p, 1) := eta *: \sum_(t < T) \sum_(k < K)
   Phi^T *m (iter t (mulmx (1%:M - (K%:R * eta) *: H Phi)) y - residual Phi y (step k (model t))).
 Lemma left_over_is T : q *: left_over T = (a ^+ (K * T) - b ^+ T) *: (Phi^T *m y).
