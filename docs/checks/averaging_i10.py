@@ -6,8 +6,8 @@ variance of one model. So averaging the models leaves the variance as it is: Var
 Counterexample: the model is f_w(x) = w x, and there are K = 4 clients. Each client has one sample (x, y) = (1, +1 or
 -1), drawn independently from the same law. Each client makes one gradient step of size 1/2 on (f_w(1) - y)^2 / 2 from a
 common start, +1 or -1, so that w_k = (start + y_k)/2. The law of the data and the training are the same for all
-clients, so the models are identically distributed. (If all clients have exactly the same outputs, that is correlation
-1, the printed equality is right.) All 2 * 2^4 outcomes are enumerated in rational numbers.
+clients, so the models are identically distributed. (The printed equality is right if all clients have exactly the same
+outputs, so that their correlation is 1.) All 2 * 2^4 outcomes are enumerated in rational numbers.
 
 Holds: Var(mean) = V - (1 - 1/K) W. Here W = E Var(f | start) is the part of V that the start does not explain.
 """

@@ -1,8 +1,8 @@
 """Check of deep/centralised (Jian and Liu 2025, arXiv 2508.12576, as reported), with numpy.
 
 Reported: at infinite width, t rounds of FedAvg with K local steps on a deep network are K t steps of gradient descent
-on all the data. That is, from the same start, the difference between the outputs of the two tends to 0 as the width m
-grows, as m^(-1/2).
+on all the data. That is, if both start from the same weights, the difference between their outputs tends to 0 like
+m^(-1/2) as the width m grows.
 
 Counterexample: the network is f = v.relu(W2 relu(W1 x)) with relu scaled by sqrt(2/m), two hidden layers of width m,
 and all weights N(0, 1) and trained (the NTK parametrisation). There are two clients, each with one unit vector as

@@ -1,8 +1,8 @@
 """Check of fedgucci/F17 (FedGuCci, Eqs (51)-(52)), with numpy; the violation itself is computed in rational numbers.
 
 Printed, for a gamma-smooth loss L: sup L on the segment from w_i to w_anc,i is at most sup L on the segment from w_i to
-w_anc, plus gamma |w_anc - w_anc,i|^2, where w_anc,i minimises the client's loss. This check takes L to be the client's
-loss on both sides. The old segment ends in w_anc, the new segment in w_anc,i.
+w_anc, plus gamma |w_anc - w_anc,i|^2, where w_anc,i minimises the client's loss. This check takes the client's loss for
+L on both sides of the inequality. The old segment leads from w_i to w_anc, and the new segment from w_i to w_anc,i.
 
 Counterexample in the plane: L(x, y) = g(y + c(x)), c(x) = A sin^2(pi x/X) - sin^2(pi x/(2 X)), A = 6, X = 200, and g
 Huber's function, s^2/2 for |s| <= 7, 7|s| - 49/2 beyond; w_i = (0, 0), w_anc = (X, 0), w_anc,i = (X, 1).
@@ -55,12 +55,13 @@ def holds(eps, gamma, shift):
 
 
 def main():
-    # sup L on the old segment, since the maximum of c is below BEND and above |-1|
+    # sup L on the old segment: the maximum of c is below BEND, and it is above 1, the absolute value of the minimum
     old = F(1, 2) * (A - F(1, 2) + F(1, 16 * A)) ** 2
     new = F(A**2, 2)  # a lower bound of sup L on the new segment, since A is below BEND
     s = np.linspace(0, 1, 100_001)
     largest = [np.abs(y + c(X * s)).max() for y in (0, s)]
-    slack = ((A + 0.5) * np.pi + 1) * 5e-6 + 1e-12  # added to cover the places between the points of the grid
+    # covers rounding and the growth of |y + c| between the points of the grid
+    slack = ((A + 0.5) * np.pi + 1) * 5e-6 + 1e-12
     below = max(largest) + slack < BEND
     same = abs(largest[0] ** 2 / 2 - old) < 1e-6 and largest[1] ** 2 / 2 >= new - F(1, 10**9)
     # pairs of points that are close to each other, near the valley

@@ -2,8 +2,9 @@
 
 Printed: |B_3| <= (n sigma/lambda + n^(7/2)/(lambda^3 sigma sqrt m)) poly(log(m/delta)) except with probability delta,
 for every T. Here B_3 = -rho sum_t (1/K) sum_k J(k,t)(y^(k)(t) - y(t) + e(t)) and e(t) = y(t) - y + (I - rho H)^t y.
-(The scan of the paper has e(k) for e(t). This slip would not help: with e(1) the limit below has eta^2/2 - eta^3/4 in
-place of eta^2/2. And with k = 1..K in place of the steps 0..K-1 of Algorithm 1 the limit is still larger.)
+(The scan of the paper has e(k) in place of e(t). The claim would fail with e(k) too: with e(1) the limit below has
+eta^2/2 - eta^3/4 in place of eta^2/2. And with k = 1..K in place of the steps 0..K-1 of Algorithm 1 the limit is
+larger still.)
 
 Counterexample: there is one client with one sample x = 1, y = 1, and K = 2, T = 1, eta_g = 1. Then H = P(w >= 0) = 1/2
 = lambda, kappa and n are 1, and eta = 1/4 = lambda/(n^2 K kappa) is the step that the lemma requires, with constant 1.

@@ -6,7 +6,7 @@ import pytest
 
 NUMBER = re.compile(r"(?<![\w±])-?\d+\.?\d*(?:e[+-]?\d+)?")
 ERROR = re.compile(r"± \S+")
-# These lines give the versions of Python and of the libraries.
+# Lines with the versions of Python and of the libraries match this.
 VERSIONS = re.compile(r"^  run with .*\n(?: {13}.*\n)*", flags=re.MULTILINE)
 DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")  # Dates differ from day to day.
 SPACE = re.compile(r"[ -]+")  # Columns are as wide as their numbers, so spaces differ.

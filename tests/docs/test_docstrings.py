@@ -18,9 +18,8 @@ DEFAULT = re.compile(
     r"\b(default|None|unless|without|else|otherwise|if|where given|in place of|as (in|of|FedGuCci|`\w))", re.IGNORECASE
 )
 ARRAYS = re.compile(r"\b(np\.ndarray|Estimate|Tensor)\b")
-SHAPED = re.compile(
-    r"\b(Float|Int|Bool)\[.*?'[^']*'\]|Callable\[.*\]"
-)  # These annotations say the shape, or belong to no array.
+# An annotation that matches says the shape, or is not the annotation of an array.
+SHAPED = re.compile(r"\b(Float|Int|Bool)\[.*?'[^']*'\]|Callable\[.*\]")
 # such as "(n, C)", "a number"
 SAID = re.compile(r"\([\w*. +]+,[^()]*(\([^()]*\)[^()]*)*\)|\bshapes?\b|\bAs `|\ba number\b")
 # A docstring that begins with one of these words has no subject.

@@ -24,7 +24,7 @@ def test_a_finding_shows_formulas_and_what_a_reader_needs_and_folds_the_rest():
     items = nodes.bullet_list("", *(said(name, f"text of {name}") for name in names))
     nodes_of_item = _folded(items, own()["fl-ntk/B.12"], Form.STATED)
     drawn = [node.astext() for node in nodes_of_item if isinstance(node, nodes.raw)]
-    # One is the formula as printed, the other the formula that holds.
+    # Two formulas are drawn: the formula as printed, and the formula that holds.
     assert sum("<math" in text for text in drawn) == 2
     opened = next(n for n, node in enumerate(nodes_of_item) if "<details>" in node.astext())
     assert "</details>" in nodes_of_item[-1].astext()

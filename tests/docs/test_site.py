@@ -1,4 +1,4 @@
-"""Tests of the built site: links lead somewhere, nothing is loaded from elsewhere, every public name has its place."""
+"""Tests of the built site: links have targets, no page loads from other sites, the reference has every public name."""
 
 import importlib
 import pkgutil
@@ -153,7 +153,8 @@ def test_the_introduction_to_the_findings_says_what_is_recorded():
     failing = Counter(claim.nature for claim in printed if claim.recorded is Outcome.VIOLATED)
     assert failing.total() < len(printed) / 2
     assert {nature for nature, _ in failing.most_common(2)} == {Nature.SCAN, Nature.MISPRINT}
-    assert failing[Nature.SUBSTANCE] == 4  # The introduction counts two of FL-NTK and one of each other paper.
+    # The introduction names two errors of substance of FL-NTK, and one of each other paper.
+    assert failing[Nature.SUBSTANCE] == 4
     for beside in ("fl-ntk/B.3", "fedgucci/F9"):
         assert own()[beside].forms[Form.STATED].recorded is Outcome.HOLDS
 

@@ -56,9 +56,9 @@ def test_of_tuned_runs_the_best_of_each_method_is_drawn():
 
 
 def test_kernels_of_low_rank_are_held_against_the_rounds_that_are_kept(tmp_path):
-    """Limits from kernels of low rank are compared with the rounds that are kept.
+    """Limits from kernels of low rank are compared with the stored rounds of the exact kernel.
 
-    The comparison takes local steps one by one with whole matrices.
+    This test computes the same numbers with whole matrices, one local step after the other.
     """
     problem = data.digits(80, target="one-hot", clients=4, test=30)
     states = [tmp_path / "one.npz", tmp_path / "two.npz"]

@@ -1,4 +1,4 @@
-"""A method such as a user writes, for tests: FedAvg in which the clients' gradients are shrunk."""
+"""A method such as a user writes, for tests: FedAvg in which every gradient of a client is multiplied by a factor."""
 
 from dataclasses import dataclass
 

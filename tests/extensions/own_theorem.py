@@ -30,7 +30,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Five numbers between 1 and 2."""
+    """The family whose cases have five numbers between 1 and 2."""
 
     trials: int = 25
     required: int = 20

@@ -1,4 +1,4 @@
-"""Tests of what an installed package announces: its theorem, method and study are listed and run as the
+"""Tests of an installed package that announces a theorem, a method and a study: they are listed and run like the
 project's own.
 """
 

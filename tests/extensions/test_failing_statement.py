@@ -1,4 +1,4 @@
-"""Tests of statements one of whose functions fails, a user's or our own.
+"""Tests of statements with a function that fails, in a user's file and in the project.
 
 The message says what failed and on which line, without a traceback.
 """

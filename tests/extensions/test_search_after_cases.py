@@ -1,6 +1,6 @@
 """Tests of `verify` on a user's form that holds on its own cases: it searches for further cases that break the form.
 
-It says which case does, and writes nothing.
+The verdict names such a case, and no file is written.
 """
 
 import json
@@ -100,7 +100,7 @@ def test_statements_of_the_project_and_what_did_not_hold_are_not_attacked(theore
 
 def test_what_nothing_can_redo_is_said_and_decides_nothing(folder):
     (verdict,) = verify(bounds.load("my_theorem.py")[1])
-    # This would be the verdict if other cases had been drawn.
+    # With other cases the verdict could be `held`.
     held = replace(verdict, outcome=Outcome.HOLDS, recorded=Outcome.HOLDS)
     (after,) = searched([held])
     assert (after.outcome, after.confirmation.standing) == (Outcome.HOLDS, Standing.SEEN)

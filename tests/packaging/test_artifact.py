@@ -1,6 +1,6 @@
 """Tests of the artifact for reviewers, built from this checkout and unpacked in an empty folder.
 
-It shows three claims, and contains no name of a person.
+Three of its claims are checked, and no file contains the name of a person.
 """
 
 import os

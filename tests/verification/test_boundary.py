@@ -1,6 +1,7 @@
 """Tests of the search for the boundary between values that succeed and values that fail.
 
-It is found to the given ratio, from either side. Beyond the range the result is None.
+The search encloses the boundary between two values whose ratio is at most the given ratio, from a start on either side.
+If there is no boundary within the range, one of the two values is None.
 """
 
 import pytest

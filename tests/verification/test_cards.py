@@ -1,6 +1,6 @@
-"""Tests of the stored words of every statement: they are the statement's words, for the present sources.
+"""Tests of the stored words of every statement: they are the words that the statement has in the present sources.
 
-Reading them builds no formula.
+Commands that read only these words build no formula.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Tests of the record of a verdict's cases: sides, curves, exponents, and margins of hypotheses.
 
-The record is equal after it was written as JSON and read.
+A record that was written as JSON and read again equals the first record.
 """
 
 import json

@@ -86,7 +86,8 @@ def test_the_search_ends_at_the_smallest_width_and_the_largest_step_that_certify
 def test_watching_stops_at_the_first_round_that_certifies():
     """Watching stops at the first round whose network is certified.
 
-    If float64 says yes, ball arithmetic decides. The result equals the certificate of that round alone.
+    If a round is certified in float64, ball arithmetic decides about it. The result equals the certificate of this
+    round alone.
     """
     setup = replace(SETUP, width=1000)
     *before, (reached, shortfall, judged) = watch(PROBLEM, setup, 600, 50)

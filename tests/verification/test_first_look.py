@@ -1,6 +1,6 @@
-"""Tests of a first look at a user's data: it shows the most telling statements on one screen.
+"""Tests of a first look at a user's data: it shows the statements with the sharpest bounds on one screen.
 
-Each statement has its own step.
+A statement whose hypotheses need a smaller step size is checked with a smaller step size.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ FEW = ("fl-ntk/Eq16", "fl-ntk/B.12", "fl-ntk/X.1", "fl-ntk/B.3", "fl-ntk/X.11", 
 
 @pytest.fixture
 def options(tmp_path):
-    """Returns options with twelve rows of norm 2 for three clients; the steps are too long for B.12."""
+    """Returns options with twelve rows of norm 2 for three clients; the step size is too large for B.12."""
     x = np.random.default_rng(0).normal(size=(12, 4))
     x /= np.linalg.norm(x, axis=1, keepdims=True) / 2
     np.savez(tmp_path / "mine.npz", x=x, y=np.sign(x[:, 0]), owner=np.arange(12) % 3)

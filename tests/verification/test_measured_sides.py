@@ -1,4 +1,7 @@
-"""Tests of sides whose error is measured and not proved: whether they may confirm a violation on an enclosed run."""
+"""Tests of sides of a comparison whose error is measured and not proved.
+
+The tests ask whether such a side may confirm a violation on a run that ball arithmetic encloses.
+"""
 
 from dataclasses import replace
 
@@ -25,7 +28,8 @@ def _run(hidden, signs, label: float, **setup) -> FederatedRun:
 
 
 THREE = [1.0648682801, 0.5848579312, 1.6690556571]
-# Runs that were once called violations. Their residual is far below the outputs, or their steps amplify rounding.
+# Runs whose rounding was once called a violation. Their residual is far below the outputs, or their steps amplify
+# rounding.
 RUNS = {
     "a residual of a hundredth": _run([1.0], [1], 1.01, eta_global=0.1, eta_local=1.0, local_steps=1, rounds=1),
     "a residual of a rounding": _run(
@@ -98,8 +102,9 @@ SLOW = [pytest.param(f"fl-ntk/{name}", marks=pytest.mark.slow) for name in ("ave
 def test_a_search_finds_nothing_against_what_is_proved(identifier, monkeypatch):
     """A search finds nothing against what is proved.
 
-    Each statement was once called violated, because of a second round or of labels far above the residual. Both
-    violations appeared within few rounds, and searches up to hundreds of rounds would train for minutes.
+    Each of these statements was once wrongly called violated, because of a second round, or of labels far above the
+    residual. Both violations appeared within few rounds, and searches up to hundreds of rounds would train for
+    minutes.
     """
     monkeypatch.setattr("verification.search.ascent.MOST_ROUNDS", 16)
     assert attack(get(identifier), Form.NEW, examples=40, seconds=float("inf"), seed=7).counterexample is None

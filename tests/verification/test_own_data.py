@@ -1,6 +1,6 @@
-"""Tests of verdicts on a user's data: the verdict is about these data.
+"""Tests of verdicts on a user's data: the outcome is about these data only.
 
-It also names failures elsewhere, and options that would pass.
+The verdict also names failures on other cases, and options with which the hypotheses would be met.
 """
 
 import json

@@ -72,7 +72,8 @@ def test_a_process_that_is_killed_takes_no_other_verdict_with_it(monkeypatch):
 
     def kill_one(family, done, total):
         if not counted:
-            os.kill(busy[0], signal.SIGKILL)  # The other process may still be starting, with nothing to lose.
+            # The other process may still be starting, and then has no statement whose verdict could be lost.
+            os.kill(busy[0], signal.SIGKILL)
         counted.append((done, total))
 
     monkeypatch.setattr(processes._Worker, "take", taking)

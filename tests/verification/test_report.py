@@ -246,7 +246,7 @@ def test_each_fact_has_a_sentence_and_each_old_name_says_the_new():
     for name, new in MOVED.items():
         with pytest.raises(TypeError, match=f"Verdict has no {name}: .*{re.escape(new[-8:])}"):
             verdict(**{name: 0}) if name not in COUNTS else Verdict(**{name: 0})
-        if name != "own_data":  # `own_data` is still a method.
+        if name != "own_data":  # Verdict still has an attribute `own_data`.
             with pytest.raises(AttributeError, match=f"Verdict has no {name}: "):
                 getattr(verdict(), name)
 

@@ -63,7 +63,10 @@ TAME = st.integers(0, 9).map(Number)
 
 @dataclass(frozen=True)
 class Family:
-    """A family of a hundred numbers, one for each seed; a search draws from `drawn` before it takes these."""
+    """A family of a hundred numbers, one for each seed.
+
+    A search draws numbers from `drawn` before it takes the hundred.
+    """
 
     of_seed: Callable[[int], int]
     name: str = "a family"
@@ -142,7 +145,7 @@ def test_a_run_shrinks_to_the_least_that_keeps_what_matters():
 @pytest.mark.slow
 def test_it_finds_the_square_root_in_b_12():
     case = found_in("fl-ntk/B.12", examples=100, seed=2).case
-    # 8 sqrt(lambda) < 2, because an overshoot at most doubles the movement.
+    # An overshoot at most doubles the movement, so the stated bound fails only if 8 sqrt(lambda) < 2.
     assert case.smallest_eigenvalue.hi < 1 / 16
 
 
@@ -216,7 +219,7 @@ def test_it_finds_what_is_false_in_two_percent_of_the_familys_own_cases_as_verif
         attack(planted, Form.STATED, examples=100, seconds=PATIENT, shrinking=0.1, seed=7).counterexample.by
         for _ in range(2)
     }
-    # A search from another seed finds another case, and it finds the same case each time.
+    # A search from another seed finds another case, and a second search from that seed finds the same case again.
     assert len(seen) == 1 and seen != {done.counterexample.by}
 
 

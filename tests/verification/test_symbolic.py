@@ -1,6 +1,6 @@
-"""Tests of the prover of algebraic steps: it proves what is true.
+"""Tests of the prover of algebraic steps: it proves true steps.
 
-It does not prove what is false or left undecided.
+It proves no false step, and no step that its methods cannot decide.
 """
 
 import pytest
