@@ -48,7 +48,7 @@ def run(
     n_clients, samples, d = x.shape
     width = len(weights.signs)
     if len(keep) and devices and jax.process_count() > 1:
-        raise ValueError(f"keep names {len(keep)} rounds; no one of the {jax.process_count()} hosts has all weights")
+        raise ValueError(f"keep names {len(keep)} rounds; none of the {jax.process_count()} hosts has all weights")
     own = -(-width // max(1, len(devices)))
     fit = clients_at_once(n_clients, numbers_held(samples, d), d, own, np.dtype(dtype).itemsize, len(keep), memory)
     x, y = in_groups(x.astype(dtype), y.astype(dtype), min(fit, max(1, ROWS // samples)))

@@ -114,9 +114,9 @@ def _listed(names: Collection[str]) -> str:
 
 
 DRIVER = Path(__file__).with_name("driver.py")
-PAUSE = 0.005  # seconds of waiting before it is checked again whether the answer's file is there
+PAUSE = 0.005  # seconds between two checks whether the answer's file is there
 LIMIT = 60.0  # seconds that an adapter has for a case
-LOADING = 120.0  # seconds that an adapter has at least to be loaded, since large packages take long to import
+LOADING = 120.0  # smallest time limit in seconds for loading an adapter, since large packages take long to import
 HANGS = 2  # after so many cases of a method without an answer in time, the method's other cases are not run
 
 
@@ -346,7 +346,7 @@ SCHEMA: dict[str, Any] = {
         name={"type": "string"},
         method={"type": "string"},
         options={"type": "object", "description": "all options of the method, defaults included"},
-        limit={"type": "string", "description": "what must hold exactly; empty in cases that are no limit"},
+        limit={"type": "string", "description": "what must hold exactly in a limit case; empty in other cases"},
         model={"enum": list(SHAPES)},
         loss={"enum": ["mean", "sum"], "description": "over the samples of a batch"},
         clients={"type": "integer", "minimum": 1, "description": "number of clients"},

@@ -327,7 +327,7 @@ LIMIT_CASES = (
     ),
     LimitCase(
         "one-client",
-        "a single client is centralised training, its momentum begun anew every round",
+        "a single client is centralised training whose momentum begins anew every round",
         ALONE,
         one_client,
         BY_SIZE
@@ -381,7 +381,7 @@ LIMIT_CASES = (
     ),
     LimitCase(
         "first-round",
-        "after a round the weight is the base and the mean of the clients' products",
+        "after a round the weight is the base plus the mean of the clients' products",
         ADAPTED,
         mean_of_products,
         {"fedex-lora": {}, "flora": {}},
@@ -389,7 +389,7 @@ LIMIT_CASES = (
     ),
     LimitCase(
         "one-client",
-        "after a round a single client's product is kept, whose rank is that of its factors",
+        "after a round a single client's product is kept; its rank is that of the client's factors",
         replace(ADAPTED, data=DrawnData("lora", (9,)), participation=1.0),
         mean_of_products,
         {"flexlora": {}, "flora": {}},

@@ -37,8 +37,8 @@ class InitialCounts:
     at_most: Float[np.ndarray, "n n"]
     doubtful: int  # how many of the n m values 1{w_r.x_i >= 0} are undecided because of rounding
     output_sums: Estimate  # sum_r a_r relu(w_r.x_i), that is sqrt(m) f(x_i), (n,)
-    # |s_ri| of the first block of neurons, of any number of rows; computed without an error bound, to choose radii to
-    # try
+    # |s_ri| of the neurons r of the first block; the number of these neurons varies. The distances are computed without
+    # an error bound, to choose radii to try.
     distances: Float[np.ndarray, "b n"]
 
 

@@ -44,7 +44,7 @@ Asking = Generator[Vectors, Vectors, Result]
 def run_together(product: Callable[[Vectors], Vectors], runs: Sequence[Asking[Result]]) -> list[Result]:
     """Returns the result of each run.
 
-    The vectors that the runs ask for at the same time become columns of one product.
+    The vectors that the runs yield at the same time are multiplied by H in one product.
     """
     results: dict[int, Result] = {}
     answers: dict[int, Vectors | None] = dict.fromkeys(range(len(runs)))
@@ -637,8 +637,8 @@ def bounded_powers(
             size, skew = float(np.linalg.norm(summed)), float(np.sqrt(margins.most / margins.least))
             root, slip = np.sqrt(margins.largest * margins.most), np.sqrt(local.size) * local.response * size
             norm_error, energy_error = skew * wrong[0, 0], root * wrong[0, 1] + slip
-            # The series sums rounds with the stored matrices. First come the errors of these rounds, then the distance
-            # of these rounds from rounds with H and P.
+            # These are other bounds, and the smaller bound is taken. The series gives rounds with the stored matrices.
+            # One part bounds the errors of these rounds, and the other part their distance from rounds with H and P.
             wrong = wrong[1] * _outside(series, margins)
             way = _way(margins, float(np.sqrt(max(np.vdot(summed, moved), 0.0) + local.turned * size**2)), wrong[1])
             # |P^(1/2) r| is at most `left` times most^(1/2)
@@ -665,7 +665,8 @@ def _outside(series: Series, margins: Margins) -> float:
 def _way(margins: Margins, length: float, wrong: float) -> float:
     """An upper bound of the norm of the coefficients in every round so far.
 
-    The last round's coefficients are P v; `length` is |P^(1/2) v|, and `wrong` bounds the error of v.
+    The last round's coefficients are P v, where v is the sum of the residuals of all rounds before. `length` is
+    |P^(1/2) v|, and `wrong` bounds the error of v.
     """
     left, root = 2 - margins.largest - _off(margins), np.sqrt(margins.most)
     return float(root * (length + root * wrong) / min(1.0, left)) if left > 0 else np.inf

@@ -66,7 +66,8 @@ class Regime(ABC):
             """
             if why := (self.no_answer | RENAMED).get(name):
                 raise AttributeError(f"{type(self).__name__} has no {name}: {why}")
-            return super().__getattribute__(name)  # raises Python's own error, also if a property raised the error
+            # raises Python's own AttributeError, or that of a property which raised one
+            return super().__getattribute__(name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.method}: {self.problem!r}, {self.setup!r}>"
@@ -74,7 +75,7 @@ class Regime(ABC):
     @property
     @abstractmethod
     def step_warning(self) -> str | None:
-        """A sentence that the steps pass the stability limit, with the limit; None if the steps do not pass it."""
+        """A warning that the steps pass the stability limit, with the limit; None if the steps do not pass it."""
 
     @abstractmethod
     def _both(self, initial: Float[np.ndarray, "n C"], t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 SAVED_EVERY = 10  # the file is written whenever this many rounds are done, and at each round that is reported
 A_ROUND = 20 * CALL  # operations of a round without the product with H; this is two tenths of a millisecond, measured
 QUICK = 2000  # the largest number of samples at which powers of a round take only seconds
-# number of the kernel's rows in the mark; two kernels may agree in some rows, such as those of common landmarks
+# number of the kernel's rows in the mark; there are several, since two kernels may agree in some rows, such as those of
+# common landmarks
 ROWS = 16
 # The version of the rules by which errors are bounded. It changes when the rules change, as a run must not mix bounds
 # by different rules.
@@ -231,7 +232,7 @@ class KeptRun:
             raise ValueError(other)
         if (version := str(kept.get("version", 1))) != str(VERSION):
             raise ValueError(
-                f"{self.file} has error bounds by rules of version {version}, and a run that goes on has those of "
+                f"{self.file} has error bounds by rules of version {version}, and the run would go on with rules of "
                 f"version {VERSION}; name another file, or remove it"
             )
         if str(kept.pop("digest", "")) != _digest(kept):

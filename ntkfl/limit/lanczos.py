@@ -153,7 +153,7 @@ class WholeSpectrum:
 
 
 def _skew(rows: Float[np.ndarray, "k n"]) -> float:
-    """A bound of |Q Q' - I|_F for these rows Q, which includes the rounding of the products."""
+    """A bound of |Q Q' - I|_F, where Q is the matrix of these rows; the bound includes the rounding of the products."""
     rounded = 1.01 * (rows.shape[1] + 2) * UNIT * len(rows)
     off = [np.linalg.norm(rows @ rows[s].T - np.eye(len(rows), len(rows[s]), -s.start)) for s in _pieces(len(rows))]
     return float(np.linalg.norm(off)) + rounded

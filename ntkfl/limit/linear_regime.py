@@ -238,7 +238,8 @@ class LinearRegime(Regime):
     def _mean_response(self) -> ClientsResponse:
         """The clients' response and its decompositions.
 
-        Regimes that differ only in their servers share them, if these regimes have a common list `_responses`.
+        Regimes that differ only in their servers share the response and its decompositions, if the regimes have a
+        common list `_responses`.
         """
         response, kept = self.round.mean_response, vars(self).get("_responses", [])
         for known in kept:
@@ -445,9 +446,7 @@ class LinearRegime(Regime):
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The sentence that the rounds are unstable, with steps at which they would be stable; None if no residual
-        grows.
-        """
+        """A warning that rounds are unstable, with steps at which they would be stable; None if no residual grows."""
         if not self._grows:
             return None
         limits = self.step_limits

@@ -239,7 +239,7 @@ class MatrixFreeRegime(LinearRegime):
         def product(v: np.ndarray) -> np.ndarray:
             return self._clients.apply(root, self.tiles @ self._clients.apply(root, v.reshape(n, -1)))
 
-        if n <= max(WHOLE, 5 * VECTORS):  # LOBPCG needs at least five times its vectors
+        if n <= max(WHOLE, 5 * VECTORS):  # LOBPCG needs at least five times as many rows as vectors
             _, vectors = np.linalg.eigh(product(np.eye(n)))
             vector = vectors[:, 0]
         else:
@@ -715,7 +715,7 @@ class MatrixFreeRegime(LinearRegime):
         if size and not (SMALL <= size <= LARGE and (not own or SMALL**1.5 <= size / own <= LARGE**1.5)):
             raise ValueError(
                 f"no error bound is proved for a residual of at most {size:.3g} at the start, with a kernel of at most "
-                f"{own:.3g}: the residual must be within {SMALL:.0e} and {LARGE:.0e}, and {SMALL**1.5:.0e} and "
+                f"{own:.3g}: the residual must be from {SMALL:.0e} to {LARGE:.0e}, and from {SMALL**1.5:.0e} to "
                 f"{LARGE**1.5:.0e} times the kernel, so that no square of a bound vanishes or overflows"
             )
 

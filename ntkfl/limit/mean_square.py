@@ -233,7 +233,10 @@ class StateMoments:
 
     @property
     def grows(self) -> bool:
-        """Whether some mean square is known to grow, or, if no part of the residual stays, is known not to fall."""
+        """Whether some mean square is known to grow.
+
+        If no part of the residual stays for ever, it is enough that some mean square is known not to fall.
+        """
         return self.rate_bounds[0] > 1 if self.rests else self.rate_bounds[0] >= 1
 
     @property
@@ -354,7 +357,7 @@ class StateMoments:
             left = driven + self.following(solved) - solved
             if np.linalg.norm(left) <= precise * np.linalg.norm(driven):
                 return solved
-        raise ValueError("the stationary mean square is not found: the rounds are all but unstable")
+        raise ValueError("the stationary mean square is not found: the rounds are nearly unstable")
 
     def _nearly_resting(self, driven: Second, basis: RealBasis | None, precise: float) -> Second:
         """The S that solves S = following(S) + driven, up to the errors of GMRES and of nearly dependent
@@ -695,7 +698,8 @@ class MeanSquare:
         second, failed = gmres(operator, driven.ravel(), x0=driven.ravel(), rtol=PRECISE, atol=0.0, maxiter=STATIONARY)
         if failed:
             raise ValueError(
-                "the stationary mean square is not found: the draws of clients or batches are all but unstable"
+                "the stationary mean square is not found: with these draws of clients or batches the rounds are nearly "
+                "unstable"
             )
         return self._trace(second.reshape(driven.shape))
 

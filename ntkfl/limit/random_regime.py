@@ -533,7 +533,7 @@ class RandomRegime(Regime):
         if self.mean_square.grows:
             return float("inf")
         if self.mean_square.undecided:
-            raise ValueError("the stationary mean square is not known: the rounds are all but unstable")
+            raise ValueError("the stationary mean square is not known: the rounds are nearly unstable")
         initial, total = self._initial_residual(initial_outputs), 0.0
         for column in initial.T:
             rest = self.mean_square.resting(column, self.noise.blocks)
@@ -794,7 +794,7 @@ class StateRegime(RandomRegime):
                 "singular; root_mean_square gives the mean square of any round"
             )
         if not self.mean_square.stable:
-            raise ValueError("the stationary mean square is not known: the rounds are all but unstable")
+            raise ValueError("the stationary mean square is not known: the rounds are nearly unstable")
         if self._added is None:
             return 0.0
         n, outputs = self.problem.n, self._initial_residual(initial_outputs).shape[1]

@@ -378,7 +378,7 @@ class ScheduledRegime(RandomRegime):
                 return self.of_round(self.settled).stationary_mean_square(initial_outputs)
             return self._initial_residual(initial_outputs).shape[1] * self._over_a_cycle()
         if self.mean_square.undecided:
-            raise ValueError("the stationary mean square is not known: the rounds are all but unstable")
+            raise ValueError("the stationary mean square is not known: the rounds are nearly unstable")
         raise ValueError(
             "what the mean square tends to is not known if part of the residual stays after scheduled rounds; "
             "root_mean_square gives the mean square of any round"

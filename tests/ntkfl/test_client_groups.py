@@ -116,7 +116,7 @@ def test_movements_in_float32_are_refused():
 
 def test_weights_that_are_spread_over_hosts_are_not_kept(monkeypatch):
     monkeypatch.setattr(jax, "process_count", lambda: 2)
-    with pytest.raises(ValueError, match="keep names 1 rounds; no one of the 2 hosts has all weights"):
+    with pytest.raises(ValueError, match="keep names 1 rounds; none of the 2 hosts has all weights"):
         simulate(ragged()[0], SETUP, movements=False, keep=(1,), devices=jax.devices())
 
 
