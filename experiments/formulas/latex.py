@@ -85,7 +85,7 @@ def decimal(value: sp.Rational) -> str:
 
 
 def powers_of_ten(value: sp.Rational) -> tuple[sp.Rational, int]:
-    """A number with many zeros as its mantissa and its exponent of 10; any other number and 0."""
+    """Mantissa and exponent of 10 of a number with many zeros; for any other number, the number itself and 0."""
     digits = str(value.p if value.is_Integer else value.q)
     zeros = len(digits) - len(digits.rstrip("0"))
     if zeros < ZEROS or not (value.is_Integer or value.q == 10**zeros):
@@ -143,7 +143,7 @@ def typed(text: str) -> str:
 
 
 def _typed(parts: list[str], ends: str = "") -> str:
-    """Remove all parts before the one that ends the group, and return their LaTeX."""
+    """Remove all parts before the part that ends the group, and return the LaTeX of the removed parts."""
     made: list[str] = []
     while parts and parts[0] not in ends.split():
         part = parts.pop(0)
@@ -317,7 +317,11 @@ class _Latex(LatexPrinter):
         return rf"\left|{self._print(expr.args[0])}\right|"
 
     def _print_Rational(self, expr: sp.Rational) -> str:
-        """Powers of ten and finite decimals with many digits as such, other numbers as fractions."""
+        """The LaTeX of a number: with a power of ten, as a decimal, or as a fraction.
+
+        A number with many zeros has a power of ten. Whole numbers, and finite decimals whose denominator is large, are
+        decimals.
+        """
         if expr < 0:
             return f"- {self._print(-expr)}"
         ten, exponent = powers_of_ten(expr)

@@ -28,7 +28,7 @@ class Scale:
     high: float
 
     def place(self, values: Sequence[float]) -> np.ndarray:
-        """The positions of values on the axis; that of 0 is below the others."""
+        """The positions of values on the axis; 0 has a place below all other values."""
         at = np.asarray(values, float)
         return at if self.floor is None else np.where(at <= self.floor, self.floor, at)
 

@@ -24,7 +24,7 @@ SURE = 1 - 1e-6
 
 
 def along(values: Numbers, name: str) -> list[np.ndarray]:
-    """For each value of an axis, the finite numbers of all cells there, (cells,), as charts show them.
+    """The finite numbers of all cells at each value of an axis, an array (cells,) for each value; charts show them.
 
     Args:
         values: values of all cells.
@@ -34,7 +34,7 @@ def along(values: Numbers, name: str) -> list[np.ndarray]:
 
 
 def samples(values: Numbers, name: str) -> list[np.ndarray]:
-    """For each value of an axis, the numbers of all cells there, (cells,), infinite ones included.
+    """The numbers of all cells at each value of an axis, an array (cells,) for each value, with infinite numbers.
 
     Args:
         values: values of all cells.

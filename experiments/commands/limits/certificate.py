@@ -199,7 +199,7 @@ def _after(problem: "Problem", setup: "Setup", rounds: int, every: int) -> "Cert
 
 
 def _watched(options: "Options", problem: "Problem", setup: "Setup", rounds: int, every: int) -> "Certified":
-    """The certificate after the first round at which there is one, or else the failed one after the last round."""
+    """The certificate after the first certified round, or else the certificate that failed after the last round."""
     from verification.certification import watch
 
     reached = 0

@@ -198,7 +198,7 @@ def _numbers(networks: "Sequence[TwoLayer]", x: "np.ndarray", y: "np.ndarray", l
 
 
 def _aligned(given: "Compared", loss: str, by: By) -> dict[str, Any]:
-    """The same results after the second network was aligned to the first, and the cost before and after alignment."""
+    """The results after the second network was aligned to the first, and the cost before and after alignment."""
     from ntkfl.connectivity import align
 
     first, second = _own(given)

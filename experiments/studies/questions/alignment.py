@@ -210,7 +210,8 @@ def _difference(claim: str, source: str, first: tuple[Cells, str], other: tuple[
 def charts(cells: Cells) -> Iterable[Chart]:
     """Barriers against the width after the longest training, before and after alignment.
 
-    They are those between models trained alone, and those between clients.
+    For each data set, one panel is about models trained alone from two starts, and the other is about models from one
+    start, clients included.
     """
     longest, there = cells.passes.max(), set(map(str, cells.models.to_numpy()))
 

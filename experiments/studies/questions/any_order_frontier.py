@@ -101,8 +101,8 @@ def chain_reaction(x: np.ndarray, width: int) -> float:
 def _first_rounds(problem: Problem, setup: Setup) -> dict[str, float]:
     """The first certified rounds by name.
 
-    `round` is that of the any-order certificate, with its numbers `held`, `distance` and `residual`. `round_x` is that
-    of X.11 or X.12. `left` is |y - f| in the last round that was tried.
+    `round` is the first round with an any-order certificate, whose numbers are `held`, `distance` and `residual`.
+    `round_x` is the first round with a certificate of X.11 or X.12. `left` is |y - f| in the last round that was tried.
     """
     at = dict.fromkeys(("round", "held", "distance", "residual", "round_x", "left"), float("nan"))
     for reached, weights in momentum_checkpoints(problem, setup, ROUNDS, EVERY):

@@ -29,7 +29,9 @@ GAP, SCALE = "squared_gap", "scale"
 
 
 def measure(point: Point) -> Measured:
-    """The factors after every round, E (f_FMA - f_WENS)^2, and the scale of rounding errors, (max |f_k| + max |y|)^2.
+    """Three measurements after every round: the factors, the squared gap, and the scale of rounding errors.
+
+    The squared gap is E (f_FMA - f_WENS)^2, and the scale of rounding errors is (max |f_k| + max |y|)^2.
 
     f_FMA is the output of the averaged model, f_k that of client k, and f_WENS the mean of all f_k.
     """
@@ -62,7 +64,8 @@ def covariance(outputs: np.ndarray) -> float:
 
     The outputs have the shape (draws, K, samples).
 
-    The covariance is not computed as what is left of the total variance, so that the identity of the factors can fail.
+    The covariance is computed by itself, and not as the rest of the total variance. So the identity of the factors is a
+    test that can fail.
     """
     centred = outputs - outputs.mean(axis=0)
     pairs = np.einsum("mkn,mln->kl", centred, centred) / (len(outputs) * outputs.shape[2])

@@ -62,7 +62,7 @@ def limit(method: str, name: str = SPHERE) -> LinearRegime:
 
 
 def measure(point: Point) -> Measured:
-    """The largest distance of a trained network's outputs from the limit, and that of its last predictions."""
+    """Two distances of a trained network from the limit: of its outputs in all rounds, and of its last predictions."""
     import torch  # imported here, since it is slow to load
 
     name, width, given = point["method"], point["width"], problem(point[DATA])

@@ -81,7 +81,10 @@ def _files_of_the_packages() -> list[Path]:
 
 
 def _modules(start: Path) -> set[tuple[str, Path]]:
-    """The file of a study with an empty name, and the user's files that it imports with their names in the imports."""
+    """Pairs of a name and a file, for a study's own file and for the user's files that it imports.
+
+    The study's own file has an empty name; an imported file has the name of the import.
+    """
     modules, left, seen = {("", start)}, [start], {*PACKAGES}
     while left:
         new = _imported(left.pop()) - seen
