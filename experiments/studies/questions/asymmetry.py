@@ -63,7 +63,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         yield untested(claim, "fl-ntk/W-asymmetry", -0.5, "there are no cells of round 0", (ROUND,))
         return
     sizes, samples = _by_step_size(cells.sel({ROUND: 0}))
-    note = "one local step, all widths times m^(3/4): about eta_l m^(1/2) neurons flip, of either sign"
+    note = "one local step; all widths, fluctuations times m^(3/4); about eta_l m^(1/2) neurons flip, of either sign"
     yield exponent(claim, "fl-ntk/W-asymmetry", -0.5, sizes, samples, axes=(ETA,), biased=False, note=note)
 
 

@@ -213,7 +213,8 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     note = f"{certified} of {total} cells certified"
     if len(seen):
         note += (
-            f"; the residual estimated at the start was {1 / seen.max():.2g} to {1 / seen.min():.2g} times the first"
+            f"; the residual estimated at the start was {1 / seen.max():.2g} to {1 / seen.min():.2g} times the first "
+            "certified residual"
         )
     claim = "first certified |y - f| ~ m^(1/2), smooth networks in NTK parametrisation"
     yield exponent(claim, SOURCE, POWER, widths, along(scaled, "width"), axes=("width",), note=note)
@@ -234,7 +235,8 @@ def charts(cells: Cells) -> Iterable[Chart]:
     yield Chart(
         "certificate-reach",
         f"The mean of {cells.sizes[SEED]} seeds, one output. The largest residual that certifies, at kernel "
-        "and curvature of a certified checkpoint; all layers are trained, any order, v = 1.",
+        "and curvature of a certified checkpoint; all layers are trained, in any order in which "
+        "every window visits all samples equally often (v = 1).",
         "The residual that certifies grows with the width and falls with the depth and the number of samples.",
         tuple(panels),
     )

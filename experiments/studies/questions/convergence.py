@@ -203,7 +203,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
     common = f"width {WIDTH}; {cells.sizes[SEED]} seeds"
     yield Chart(
         "rounds-against-clients",
-        f"Rounds against the number of clients, {chosen}; {common}, where the residual got there; "
+        f"Rounds against the number of clients, {chosen}; {common}; only runs whose residual fell to a hundredth; "
         f"{BARS}. With a server step of N the rounds do not grow.",
         "Rounds against clients: they grow in proportion at server step 1 and stay level at server step N.",
         (panel,),

@@ -248,9 +248,9 @@ def _exponents(cells: Cells) -> Chart:
         panels.append(numbers_panel(title, networks, series))
     return Chart(
         "deep-exponents",
-        f"The power of the width with which each falls, over {cells.sizes['width']} widths; bars: 99% intervals, "
-        "which include the bias of the two smallest. The lines are -1/2 and -1; the average effect of ReLU's kinks on "
-        "own and drift falls only as m^(-1/2), so that their powers lie between the two.",
+        f"The power of the width with which each distance falls, over {cells.sizes['width']} widths; bars: 99% "
+        "intervals, which include the bias of the two smallest widths. The lines are -1/2 and -1; the average effect "
+        "of ReLU's kinks on own and drift falls only as m^(-1/2), so that their powers lie between the two.",
         "Measured exponents with their intervals beside -1/2 and -1, one network in each line.",
         tuple(panels),
     )

@@ -119,7 +119,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
         f"eta_local = {ETA:g}; {cells.sizes[SEED]} seeds; {BARS}.",
         "Drift falls with the local steps from 1 + beta/2 towards 1 + beta/(6 + 2 beta), as the limit says.",
         (
-            Panel("drift with over without", Label("local steps K", log=True), ratio, tuple(series)),
+            Panel("distance with the loss / without it", Label("local steps K", log=True), ratio, tuple(series)),
             Panel("approach to the kernel regime", WIDTHS, off, (approach, theory)),
         ),
     )

@@ -205,7 +205,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         # the mean over numbers of images and step sizes, so that there is one number for each network
         far = cells["outputs"].sel({"method": method}).max("round").mean(["images", "step"])
         yield power_law(claim, SOURCE, -0.5, far, "width", biased=False)
-    claim = f"networks rank the methods by test accuracy as the limit does, where it has them {APART:.0%} apart"
+    claim = f"networks rank two methods by test accuracy as their limits do, if these differ by {APART:.0%} or more"
     last, same = cells.isel({"round": -1}), []
     for first, other in combinations(methods, 2):
         pair = [last.sel({"method": method}) for method in (first, other)]

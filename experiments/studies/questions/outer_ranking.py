@@ -224,7 +224,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         ranking = Ranking.of(cells.sel({"network": name}))
         claims = (
             f"{name}: trained losses (geometric means) that differ beyond their error are ordered as expected losses",
-            f"{name}: how many of {ROUNDS} rounds the steps of least expected loss lose to the best trained steps",
+            f"{name}: how many of {ROUNDS} rounds the best trained steps are ahead of the steps of least expected loss",
             f"{name}: trained with batches, the best steps for batches leave no more loss than those for full batches",
         )
         if ranking.seeds < FEWEST_COMPARED:
@@ -247,7 +247,8 @@ def _order(claim: str, ranking: Ranking) -> Answer:
     if not alike:
         return untested(claim, SOURCE, 1.0, "no pair of candidates is apart beyond the error of the means")
     tau = kendalltau(known, ranking.trained[:, :, -1].mean(axis=1)).statistic
-    note = f"{sum(alike)} of {len(alike)} pairs that are seen, of {len(known) * (len(known) - 1) // 2}; tau {tau:.2f}"
+    pairs = len(known) * (len(known) - 1) // 2
+    note = f"{sum(alike)} of {len(alike)} pairs whose trained order is seen, of {pairs} pairs; tau {tau:.2f}"
     if not all(alike):
         note += f"; the others are predicted within a factor of {max(apart):.2g}"
     outcome = Outcome.HOLDS if all(alike) else Outcome.UNRESOLVED

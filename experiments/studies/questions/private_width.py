@@ -92,7 +92,7 @@ def _ratios(cells: Cells, epsilon: float, initial: float) -> list[np.ndarray]:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """For each budget, the ratio of loss and expectation at each scale of the initial weights, and the scale's effect."""
+    """For each budget, answers about loss / expectation at each scale of the initial weights, and about the scale."""
     factors = cells.initial.to_numpy().tolist()
     for epsilon in cells.epsilon.to_numpy().tolist():
         for factor in factors:

@@ -136,7 +136,7 @@ def _where_growth_begins(cells: Cells) -> Answer:
     note = f"nu_max of H(0), {len(lows)} columns, from a residual of {float(cells[SIZE].max()):g}"
     if estimate is not None and low <= 1 <= high:
         return interval(claim, SOURCE, 1.0, estimate, note)
-    note += f"; runs are calm up to {low:.3g} of the limit in one column, and grow from {high:.3g} of it in one"
+    note += f"; in one column no run grows up to {low:.3g} times the limit; in one, runs grow from {high:.3g} times on"
     return Answer(claim, SOURCE, 1.0, estimate, Outcome.VIOLATED, note)
 
 
