@@ -493,8 +493,7 @@ def random_rounds(
     local_steps: Sequence[int] | None = None,
     cohorts: Sequence[Sequence[int]] | None = None,
 ) -> RandomRegime:
-    """The exact mean and covariance of random rounds in the kernel regime, in which clients, batches or noise are
-    drawn.
+    """The exact mean and covariance, in the kernel regime, of random rounds, which draw clients, batches or noise.
 
     A round draws its clients without replacement. A local step draws its batch without replacement, independently of
     the other steps. It takes n_c/b times the gradient of the batch's sum of squares, where b is the number of samples
@@ -590,7 +589,7 @@ def sampled_rounds(
         runs: number of runs, 2 or more; default 100.
         seed: the seed of the draws; default 0.
         initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
-        drawn: participation, batch_size and so on, by name, as `random_rounds`.
+        drawn: participation, batch_size and so on, by name, as in `random_rounds`.
 
     Raises:
         ValueError: as `random_rounds`; fewer than 2 runs.

@@ -149,27 +149,26 @@ def fastest(
 
     With more than 150 samples, a search that needs more than one decomposition uses 60 samples, which are drawn so that
     each client has the same share of its samples. Then, for each number of local steps, some six settings near the best
-    ones are tried on all samples. The rounds of some methods (scaffold, feddyn, cyclic) are no functions of one
-    symmetric matrix. Their trials compare rounds in a Krylov space of 160 rounds. The rounds at the best steps are
+    ones are tried on all samples. The map of a round of scaffold, feddyn and cyclic is no function of one symmetric
+    matrix. The trials of these methods compare rounds in a Krylov space of 160 rounds. The rounds at the best steps are
     counted exactly, on all samples.
 
-    With `matrix_free` nothing is decomposed. Steps are searched for in the Krylov space of the labels. Each such space
-    takes some 40 products with H. There is one space for each combination of a clients' step, a number of local steps
-    and, for fedprox, a mu. Then the best setting of each method is run round by round. This run gives the numbers in
-    the method's row of the table. In this search the clients' step is one of six shares of 1 / max_c |H_cc|, and
-    fedprox's mu one of three values. For scaffold, feddyn and cyclic there is no such space, so every setting of these
-    methods is run, on at most 1000 of the samples, and then some ten settings near the best one are run on all samples.
-    While steps are compared, rounds to eps are extrapolated from 256 rounds, and steps are refused if the residual
-    rises within the next 256 rounds. The table has no extrapolated number, because the residual may stop falling later
-    if H is singular, or nearly so.
+    With `matrix_free` nothing is decomposed. Steps are searched for in Krylov spaces of the labels. The clients' step
+    is one of six shares of 1 / max_c |H_cc|, and fedprox's mu is one of three values. There is one space for each
+    clients' step, each number of local steps and, for fedprox, each mu; a space takes some 40 products with H. Then the
+    best setting of each method is run round by round. This run gives the numbers in the method's row of the table. For
+    scaffold, feddyn and cyclic there is no such space, so every setting of these methods is run, on at most 1000 of the
+    samples, and then some ten settings near the best one are run on all samples. While steps are compared, rounds to
+    eps are extrapolated from 256 rounds, and steps are refused if the residual rises within the next 256 rounds. The
+    table has no extrapolated number, because the residual may stop falling later if H is singular, or nearly so.
 
     Args:
         problem: data.
         gram: H, (n, n), or its kernel; default the kernel of infinite width.
         local_steps: the K to try; default (1, 2, 5, 10, 20).
-        eta_local: the clients' step. Default: it is searched for from .03 to 1.9 / max_c |H_cc|; at 2 / max_c |H_cc| a
-            client alone diverges. At K = 1, for a method with a server rate, it is 1 / max_c |H_cc|, since only the
-            product of the two steps matters.
+        eta_local: the clients' step. Default: it is searched for from 0.03 / max_c |H_cc| to 1.9 / max_c |H_cc|; at 2 /
+            max_c |H_cc| a client alone diverges. At K = 1, for a method with a server rate, it is 1 / max_c |H_cc|,
+            since only the product of the two steps matters.
         eps: the share of the residual that may be left; default 1e-06.
         budget: a number of rounds. If it is given, steps are tuned for the smallest residual after these rounds,
             instead of the fewest rounds to eps; default no budget.

@@ -213,9 +213,9 @@ class DrawnDisplacements:
     With noise of standard deviation s a displacement is x + s y, where x is the displacement without noise, and y the
     effect of noise of variance 1. S is the smallest norm that no displacement of any run exceeds at s = ratio S.
 
-    S is too small if a further run exceeds S with a probability above `chance`. Over the simulated runs, this happens
-    with a probability of at most `UNSEEN`. The reason is that no simulated run exceeds S, although each of them
-    would then exceed S with a probability above `chance`.
+    S is too small if a further run exceeds S with a probability above `chance`. Then each simulated run would also have
+    exceeded S with a probability above `chance`, but none has exceeded it. There are so many simulated runs that this
+    has a probability of at most `UNSEEN`.
 
     Source: docs/proofs/random_rounds.md#clipping-with-drawn-clients.
 
@@ -779,7 +779,7 @@ class Choice:
         """The largest share of a sample's learned output that noise takes from a ReLU network, at any width.
 
         This bound holds for initial weights of size 1, as FL-NTK draws them. The expected error does not include this
-        loss.
+        effect.
 
         Source: docs/proofs/random_rounds.md#noise-turns-neurons.
         """
@@ -898,8 +898,8 @@ def best_choices(
 ) -> list[Choice]:
     """For every number of local steps, the training with the smallest mean square within a budget, the best first.
 
-    Each training has the cohort with which it reaches this mean square. The choice looks at the data, and the loss of
-    privacy by this is not counted.
+    Each training has the cohort with which it reaches this mean square. The choice of a training looks at the data. The
+    privacy that this choice costs is not counted.
 
     Args:
         settings: settings from `private_settings`.

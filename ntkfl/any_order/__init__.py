@@ -24,9 +24,9 @@ let every client that trains in a round count in the mean of the round with a we
 residuals tend to 0 and the weights converge.
 (4) |f_W(x) - f_W*(x)| <= |a| D |x| for every later W, and |f_W(x) - f_W0(x)| <= 2 |a| D |x|.
 
-The proof is on the page named below. It has two main parts. First, <g_i(W), W* - W> = r_i exactly, by homogeneity, as
-long as W has the signs of W* off A. Second, all steps are in V, and along V no sign off A can change within the
-distance D of W*.
+The proof is on the page named below. It has two main parts. First, the identity <g_i(W), W* - W> = r_i holds exactly,
+by homogeneity, as long as W has the signs of W* off A. Second, all steps are in V, and along V no sign off A can change
+within the distance D of W*.
 
 A network may have several outputs, a_r in R^C, since the signs do not depend on the output. There is then a row phi_io
 = (a_ro s_ri x_i)_r for each sample and output, n C + |A| rows in all. The gradients of all outputs of a batch are in V,

@@ -144,10 +144,10 @@ def run_in_order(
 ) -> OrderedRun:
     """Train on from these weights; every fifth step is a mean of three models that have each made three steps.
 
-    With the aim "random" each batch is random. With the other aims `tries` random batches are drawn. The batch is taken
-    that makes the aim's number largest: |W - W*| ("distance"), |r| ("residual"), or the largest change of an output on
-    the inputs `probes` ("probe"). `longer` multiplies the clients' step sizes, and `server` is the server's step on the
-    mean. Values above 1 are outside the theorem's conditions.
+    With the aim "random" each batch is random. With the other aims `tries` random batches are drawn. The step takes the
+    batch after which the aim's number is largest: |W - W*| ("distance"), |r| ("residual"), or the largest change of an
+    output on the inputs `probes` ("probe"). `longer` multiplies the clients' step sizes, and `server` is the server's
+    step on the mean. Values above 1 are outside the theorem's conditions.
     """
     network, rng = Network(problem, weights, loss), np.random.default_rng(seed)
     probe = np.zeros((0, problem.d), LONG) if probes is None else np.asarray(probes).astype(LONG)

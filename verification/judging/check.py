@@ -2,7 +2,9 @@
 
 Cases are admitted or rejected by the hypotheses. On admitted cases the form is judged, and so are its mutants (wrong
 versions of its formula that the check should find violated). The results are counted and settled into one outcome. A
-ladder is a case with networks of several sizes; its runs are counted one by one.
+ladder is a case with networks of several sizes; its runs are counted one by one. The cases are drawn in steps, called
+looks. A stored case is kept with a form: it breaks the form, or shows that a hypothesis is needed. A premise is a
+demand of a theorem on a size, such as the width m; it often asks for more than any run has.
 """
 
 import shlex
@@ -78,7 +80,7 @@ class Check:
     families: tuple[AnyFamily, ...]
     own_data: bool = False  # whether the cases are made of the user's data
     wrong: bool = True  # whether the mutants are judged too
-    # share of the cases that is drawn; however large it is, a verdict needs the same number of admitted cases
+    # share of the cases that is drawn; a verdict needs the same number of admitted cases, whatever the share is
     share: float = 1.0
     looks: int = 1  # number of looks, at growing shares of the cases, that may settle the form
     # ladders on which an earlier look settled the form, each with the share of its networks in that look
@@ -309,8 +311,8 @@ class Check:
         """The verdict on the cases so far.
 
         A violation is confirmed, and the stored cases are run: the one that violates the form, and those that show
-        which hypotheses are needed. An exception in this makes the verdict unresolved, as an exception on a case does.
-        If families are missing, because the check was interrupted, no stored case is run.
+        which hypotheses are needed. An exception in these computations makes the verdict unresolved, as an exception on
+        a case does. If families are missing, because the check was interrupted, no stored case is run.
         """
         if self.error is None:
             try:
@@ -384,7 +386,8 @@ class Check:
     def _with_stored_case(self, verdict: Verdict) -> Verdict:
         """The verdict after the stored case.
 
-        A violation in the stored case decides the outcome. On the user's data it is only mentioned.
+        A violation in the stored case decides the outcome. If the cases are made of the user's data, the violation is
+        only mentioned.
         """
         shown = run_witness(self.statement, self.form)
         verdict = replace(verdict, witness=shown.witness)

@@ -1,17 +1,17 @@
 """Looks: the cases of a form are drawn in steps, and a further step follows only if the cases so far do not decide.
 
 A ladder is a family with a single case, which has networks of several sizes, such as widths. For a ladder the looks
-take a quarter, half and all of the networks of each size. For other families they take the squares of these shares of
-the seeds. The first look draws at least as many seeds as a verdict needs, counted over all families of the form. The
-second look draws as many in each family.
+take a quarter, half and all of the networks of each size. For other families they take 1/16, 1/4 and all of the seeds.
+The first look draws at least as many seeds as a verdict needs, counted over all families of the form. The second look
+draws at least this number of seeds in each family.
 
 A look decides if three things hold. The form is settled, which means that the cases so far give an outcome other than
 untested or unresolved. Every mutant (a wrong version of the formula) is caught, so that the cases tell this formula
-from wrong ones. The next look cannot confirm a probability that this look leaves open.
+from wrong ones. If this look leaves a claimed probability open, even the next look could not confirm it.
 
 A ladder on which a look settles the form is not enlarged further, even if other ladders of the form are enlarged,
 unless some mutant is not caught. docs/verdicts.md, "Cases are drawn until they decide", proves that a wrong outcome is
-no likelier.
+no likelier than if all cases were drawn at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,8 @@ from hypothesis.strategies import SearchStrategy
 from bounds import Case, Options
 from bounds.case import FEW, AnyFamily
 
-SHARES = (1 / 4, 1 / 2, 1.0)  # shares of the networks of a ladder; the shares of seeds are the squares of these numbers
+# shares of the networks of a ladder; for other families, the squares of these numbers are the shares of the seeds
+SHARES = (1 / 4, 1 / 2, 1.0)
 
 # the measurements of some networks of a ladder, by the ladder's family and seed
 Ladders = dict[tuple[AnyFamily, int], Any]

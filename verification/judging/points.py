@@ -25,7 +25,7 @@ Known = tuple[tuple[Estimate, ...], Mapping[Any, Any]]  # what `Statement.measur
 NOT_KNOBS = ("seed", "case", "starts", "pairs", "draws", "networks")
 # smallest number of values of a knob; largest number of places of a curve; largest number of families or knobs kept
 MANY, LONG, FEW = 4, 24, 3
-RELATED = 0.97  # two knobs with a larger rank correlation say the same
+RELATED = 0.97  # of two knobs with a larger rank correlation only one is kept, since both say the same
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Points:
     ) -> None:
         """Keep the numbers of an admitted case for the picture; no verdict uses them.
 
-        A case that cannot be drawn counts as lost.
+        If the numbers of a case cannot be computed, `lost` counts the case.
         """
         try:
             row = {"family": family, "outcome": SEVERITY.index(comparison.outcome), "ratio": comparison.tightness}

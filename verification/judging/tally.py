@@ -15,7 +15,7 @@ UNRESOLVED_SHARE = 0.05
 
 @dataclass
 class Tally:
-    """The cases counted so far. It is the only mutable object of a verification, and private to the engine."""
+    """The cases counted so far. It changes with every case; `frozen` returns the counts as a value."""
 
     counts: Counter = field(default_factory=Counter)
     rejected: Counter = field(default_factory=Counter)

@@ -1,7 +1,8 @@
 """From a given case to other cases: cases of a higher score, and simpler cases.
 
-A score says how near a case is to violating a claim. It ascends on the continuous coordinates of a case (steps, labels,
-points, radii) and on its sizes. A simpler case has fewer samples, clients, rounds and neurons, or rounder numbers.
+A score says how near a case is to violating a claim. The search changes the continuous coordinates of a case (steps,
+labels, points, radii) and its sizes so that the score rises. A simpler case has fewer samples, clients, rounds and
+neurons, or rounder numbers.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from ntkfl.algorithm1.reference import Arithmetic
 MOST = 24  # largest number of coordinates; with more, a simplex makes no progress in the evaluations that are allowed
 SPREAD = 0.3  # length of the edges of the first simplex
 LEAST = 1e-6  # an ascent ends if one turn of it gains less than this
-GOOD = 0.1  # a discrete step that gains more than this is not counted
+GOOD = 0.1  # the evaluations for a discrete step are not counted if it raises the score by more than this
 MOST_ROUNDS, MOST_STEPS, MOST_NEURONS = 256, 16, 2048
 STEPS = ("eta_local", "eta_global")
 
@@ -35,8 +36,8 @@ def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
 
     Steps to discrete neighbours alternate with runs of Nelder-Mead on the coordinates, as long as the score rises.
     `score` is called with every case on the way, and may keep the case. Half of the evaluations are for discrete steps,
-    and half for Nelder-Mead. Discrete steps that gain more than a tenth are not counted; their number is finite, since
-    sizes have limits.
+    and half for Nelder-Mead. Evaluations for discrete steps that raise the score by more than a tenth are not counted.
+    The number of such steps is finite, since sizes have limits.
     """
     best, reached = case, score(case)
     left = {"discrete": evaluations // 2, "simplex": evaluations // 2}
@@ -376,7 +377,7 @@ def _rounded(values: np.ndarray, digits: int) -> np.ndarray:
 
 
 def _fewer(width: int) -> Iterator[np.ndarray]:
-    """Sets of neurons to keep. Left out are a half, a quarter or an eighth of the neurons, or one neuron."""
+    """Sets of neurons to keep. Each set leaves out a half, a quarter or an eighth of the neurons, or one neuron."""
     everyone = np.arange(width)
     if width > 1:
         for parts in (2, 4, 8):

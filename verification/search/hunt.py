@@ -52,7 +52,8 @@ FURTHER_NETWORKS = (16, 100, 400)
 CONFIRMING, CONFIRMING_SEED = (50, 250, 700), 1_000_000
 # sampled sides must differ by this many half-widths, since some of hundreds of intervals miss by chance
 SAMPLED_MARGIN = 5
-# level of each of the numbers in CONFIRMING, so that all of them together err with probability 5e-7
+# level of the test after each number of networks in CONFIRMING, so that all tests together err with probability 5e-7 at
+# most
 CONFIRMING_LEVEL = 1 - 5e-7 / len(CONFIRMING)
 
 
@@ -187,7 +188,7 @@ def _single(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def _heading(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float | None:
-    """Where the ratio of the two sides is heading.
+    """The logarithm of left/right, extrapolated by its trend to round 256.
 
     Each part that has several entries gives log(left/right), extrapolated from its last two entries. The largest of
     these is returned; None if there is none.
@@ -203,7 +204,7 @@ def _heading(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float |
 
 
 def _shortfall(hypothesis: Hypothesis, case: Any) -> float:
-    """By how much a case misses a hypothesis, squashed to (0, 1]; 0 if the hypothesis is met."""
+    """By how much a case misses a hypothesis, mapped to (0, 1]; 0 if the hypothesis is met."""
     margin = hypothesis.margin(case)
     lowest = float(np.min((margin if isinstance(margin, Estimate) else Estimate.exact(margin)).lo, initial=np.inf))
     return 0.0 if lowest >= 0 else -lowest / (1 - lowest) if np.isfinite(lowest) else 1.0
@@ -247,7 +248,7 @@ def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
 def _count(statement: Statement, form: Form, case: Any, networks: int, first: int) -> tuple:
     """Judge a form on fresh networks, and count the failures.
 
-    Returned are the number of failures, the number of admitted networks, the largest probability allowed, the ratios,
+    The result has the number of failures, the number of admitted networks, the largest probability allowed, the ratios,
     the worst comparison, the judgement of the rejected network that is nearest to meeting its hypotheses, and the
     largest `late`.
     """
@@ -279,9 +280,9 @@ READ, KEPT = "_get_local_constants", "CONSTANTS_CACHE"
 def constants_of_statements() -> Iterator[None]:
     """Let Hypothesis draw the constants in the source of all statements.
 
-    By itself, Hypothesis draws the constants in all modules that are loaded. Without this the results of a seed would
-    depend on what else the process has imported. If a version of Hypothesis uses other names for this, nothing is
-    changed.
+    By itself, Hypothesis draws the constants in all modules that are loaded. In this block it draws only constants of
+    statements, because otherwise the results of a seed would depend on what else the process has imported. If a version
+    of Hypothesis uses other names for this, nothing is changed.
     """
     if not (hasattr(providers, READ) and hasattr(providers, KEPT)):
         yield
@@ -470,7 +471,7 @@ class _OutOfTime(BaseException):
 
 @dataclass
 class Hunt:
-    """A search in progress. No other object of a search is mutable."""
+    """A search in progress, which changes with every case that is judged."""
 
     statement: Statement
     form: Form
