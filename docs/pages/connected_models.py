@@ -247,9 +247,9 @@ print("CKA of two       ", f"{linear_cka(models[0].outputs(x), models[1].outputs
 #
 # ## How large is a region of low loss?
 #
-# FedGuCci's $d_\varepsilon$ is $V^{1/S}$, with $V$ the volume of $\{L < \varepsilon\}$ in a cube and $S$ the number
-# of weights. For few weights $d_\varepsilon$ is estimated from uniform points, for many weights by multilevel
-# splitting. Without a bounded domain it is infinite:
+# FedGuCci's $d_\varepsilon$ is $V^{1/S}$, with $V$ the volume of $\{L < \varepsilon\}$ in a cube and $S$ the number of
+# weights. For few weights $d_\varepsilon$ is estimated from uniform points, for many weights by multilevel splitting.
+# Without a bounded domain $d_\varepsilon$ is infinite:
 
 # %%
 from ntkfl.connectivity import region_size, split_region_size
@@ -273,7 +273,7 @@ except ValueError as error:
     print(error)
 
 # %% [markdown]
-# ## If it is not: align the models, or connect them
+# ## If a group is not connected: align the models, or connect them
 #
 # The strange barrier of the beginning goes away when the units are put back in order. `align` permutes the units of
 # the second network so that they are as near as possible to those of the first. This is an assignment problem, and it
@@ -288,8 +288,8 @@ print("squared distance ", alignment.cost_before, "->", alignment.cost_after)
 print("loss barrier     ", loss_barrier(first, alignment.aligned, inputs, first.outputs(inputs)))
 
 # %% [markdown]
-# Networks that are trained from different starts are not such copies. Here the two groups from above are aligned,
-# once by the units' weights and once by their activations on the data:
+# Networks that are trained from different starts are not copies of each other. Here the two groups from above are
+# aligned, once by the units' weights and once by their activations on the data:
 
 # %%
 for kind, group in groups.items():

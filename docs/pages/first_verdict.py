@@ -6,9 +6,9 @@
 # %% [markdown]
 # # A first verdict
 #
-# This page takes you from an installed `ntkfl` to a verdict that you understand. It shows one statement that holds,
-# one that is violated in the form that a scan of its paper shows, and the commands that compute both verdicts again.
-# It takes ten minutes, most of them reading. If the command `ntkfl` is not installed yet, see
+# This page takes you from an installed `ntkfl` to a verdict that you understand. It shows one statement that holds, and
+# one that is false as a machine read it in a scan of its paper. It also shows the commands that compute both verdicts
+# again. It takes ten minutes, most of them reading. If the command `ntkfl` is not installed yet, see
 # [Install](../install.md).
 #
 # ## What there is to check
@@ -71,7 +71,7 @@
 #   fail, an exact binomial test decides whether the number of failures is too large.
 # - **replay**: the command that gives the same verdict again.
 #
-# A verdict keeps both sides of its cases, so the same can be drawn as a picture from Python:
+# A verdict keeps both sides of its cases, so these cases can be drawn as a picture from Python:
 
 # %%
 from IPython.display import SVG

@@ -133,10 +133,10 @@ plt.show()
 # | | 10 | 2.9e-9 | 4.4e-6 | 3.9e-9 | 0 | 0 |
 # | | 100 | 2.3e-8 | 6.3e-5 | 6.0e-9 | .0002 | 0 |
 #
-# The bounds with float32 are 1,500 to 34,000 times the distance, since they allow for rounding errors that all have
-# the same direction. FedAvg's 100 rounds are computed as one series, in a run of FedAvg alone (10 s of processor with
-# either kind of tiles, .97 GB with float32 and 1.2 GB with float64). All accuracies of float32 and float64 agree.
-# FedDyn reaches .828 after 100 rounds, SCAFFOLD .825, FedAvg .834, momentum .869.
+# The bounds with float32 are 1,500 to 34,000 times the distance, since they allow for rounding errors that all have the
+# same direction. A run of FedAvg alone, whose 100 rounds are computed as one series, took 10 s of processor with either
+# kind of tiles, and .97 GB with float32 or 1.2 GB with float64. All accuracies of float32 and float64 agree. FedDyn
+# reaches .828 after 100 rounds, SCAFFOLD .825, FedAvg .834, momentum .869.
 #
 # At this size the rounds can also be computed with the whole matrix in float64, without tiles. The next table
 # compares the results of tiles with these rounds. It has three kinds of columns "off". The first is the distance of
@@ -243,10 +243,10 @@ plt.show()
 #
 # With float64 tiles the three residuals are proved to 2.2e-8, 7.9e-7 and 5.8e-8, and the accuracies exactly.
 #
-# Momentum's bound is large because errors of the memory are kept for $1/(1-.93)$ rounds, and are all counted as if
-# they had one direction. SCAFFOLD's errors have proved bounds nearly up to the largest stable server rate. For these
-# 4000 images the bounds exist at server rate 4.5, which is .98 of the largest. For 2000 images on 20 clients they
-# exist at 2.8, where the largest is 3.2.
+# Momentum's bound is large because errors of the memory are kept for $1/(1-.93)$ rounds, and are all counted as if they
+# had one direction. SCAFFOLD's errors have proved bounds nearly up to the largest stable server rate. For these 4000
+# images the bounds exist at server rate 4.5, which is .98 of the largest stable rate. For 2000 images on 20 clients
+# they exist at 2.8, where the largest stable rate is 3.2.
 #
 # For SCAFFOLD and FedDyn `fastest` searches on 1000 of the images, with the same share of the images of each client.
 # It then tunes the best setting on all images. The next table has the best settings for 1000 to 9000 images and a
@@ -458,9 +458,9 @@ print(f"{8 * columns * (n * workers + ends) * products / 1e12:.1f} TB sent")
 #
 # `kernel_regime` takes a kernel of low rank as it takes any kernel, and the rounds with such a kernel can be compared
 # with the exact limit. *Nystrom* replaces $k(x, z)$ by $k(x, L) k(L, L)^{-1} k(L, z)$ with some of the samples as
-# landmarks $L$. Here scikit-learn computes this kernel. *Random features* are the kernel of a network with few
-# neurons at its start, with $d$ features for each neuron. This kernel of two inputs is their inner product times the
-# share of neurons that are active on both inputs. Here are both approximations with 600 images:
+# landmarks $L$. Here scikit-learn computes this kernel. *Random features* give the kernel of a network with few neurons
+# at its start, with $d$ features for each neuron. The value of this kernel at two inputs is their inner product times
+# the share of neurons that are active on both inputs. Here are both approximations with 600 images:
 
 # %% tags=["noise:0.5"]
 import numpy as np
@@ -573,11 +573,11 @@ against_the_limit(
 # | Nystrom, 300 landmarks | .005 | .027 | .054 | .02 | .11 | .21 | .696 | .754 | .787 | .695 | .750 | .784 | 29 s |
 # | Nystrom, 1000 landmarks | .001 | .009 | .019 | .01 | .04 | .08 | .704 | .768 | .803 | .703 | .765 | .801 | 62 s |
 #
-# Nystrom's kernel with 300 landmarks gives outputs nearer to the exact ones than ten times as many random features
-# do. But its test accuracy is farther off: .022 too low after ten rounds. Random features can also have a neuron and
-# a direction each, $1[w'x>0]\,v'x$ with $v$ drawn from the distribution of $w$. With such features the accuracy is
-# .003 too low. Do not take all 784 features of each neuron, because then the same number of features comes from few
-# neurons.
+# Nystrom's kernel with 300 landmarks gives outputs nearer to the exact ones than ten times as many random features do.
+# But its test accuracy is farther off: .022 too low after ten rounds. Each random feature can also have a neuron $w$
+# and a direction $v$ of its own: the feature is $1[w'x>0]\,v'x$, with $v$ drawn from the distribution of $w$. With such
+# features the accuracy is .003 too low. Do not take all 784 features of each neuron, because then the same number of
+# features comes from few neurons.
 #
 # - When the times of this table were measured, the kernels were stored in tiles. But a kernel of type
 #   `gram.Features`, as `gram.nystroem` and `ntkfl limit --landmarks 3000` give it, needs no tiles: its $m$ features

@@ -77,7 +77,7 @@ print(report)
 # If your rows are never that close, you can instead tell `check` the smallest angle between two rows:
 # `check(both_layers, smallest_angle=1e-6)`.
 #
-# ## One that is broken
+# ## A broken kernel
 #
 # A common mistake is to take a formula for unit rows, and not to divide by the norms of the rows.
 

@@ -78,9 +78,9 @@ panel.set_xticks(local_steps, local_steps)
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
-# At K = 1 with full batches the best rate is the last one of the grid, so the best rate of all is 64 or more. With
-# more local steps, less is left for the server to do. Small batches lower the best rate at K = 1. Noise on the
-# weights lowers it for every K, to between 2 and 4.
+# At K = 1 with full batches the best rate is the last one of the grid, so the best rate of all is 64 or more. It is
+# lower with more local steps, since less is left for the server to do. Small batches lower the best rate at K = 1.
+# Noise on the weights lowers it for every K, to between 2 and 4.
 #
 # For one round the answer is a formula. Let $r$ be the residual, $d$ the mean displacement of the clients (in
 # coefficients of the samples' gradients), $b=E\,r'Hd$ and $a=E|Hd|^2$. Noise changes only $a$. A rate above 1 helps

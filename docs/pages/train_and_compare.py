@@ -189,7 +189,7 @@ class Clipped(LocalRule):
 #
 # ## And the theory?
 #
-# `ntkfl train fl-ntk` is Algorithm 1 of FL-NTK: full-batch steps on the sum of squares. The same engine can compute
-# the left sides of theorems (`ntkfl verify fl-ntk/B.12 --device cpu`). The theorems are then checked on the code that
+# `ntkfl train fl-ntk` is Algorithm 1 of FL-NTK: full-batch steps on the sum of squares. The same engine can compute the
+# left sides of theorems (`ntkfl verify fl-ntk/B.12 --device cpu`). The theorems are then checked on the code that
 # trains, and the verdict says so. Are the models that federated training averages connected? [The next
-# page](connected_models) computes it exactly.
+# page](connected_models) computes the barriers between them.

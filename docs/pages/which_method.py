@@ -124,11 +124,11 @@ for steps, outer in sorted(full):
 
 # %% [markdown]
 # With full batches, the best choice with one local step leaves six times as much loss as the best choice with four.
-# Heavy-ball momentum reduces the loss by a factor of thousands or more, with one local step and with four. With
-# batches of two, one local step leaves thousands of times as much loss as four local steps. Momentum then gains
-# almost nothing with one step, and still a factor of twenty with four. (Four local steps compute four times as many
-# gradients; `--samples` compares at equal numbers of gradients.) Step sizes that are tuned for full batches cannot be
-# used with small batches:
+# Heavy-ball momentum reduces the loss by a factor of thousands or more, with one local step and with four. With batches
+# of two, the best choice with one local step leaves thousands of times as much loss as the best choice with four.
+# Momentum then gains almost nothing with one step, and still a factor of twenty with four. (Four local steps compute
+# four times as many gradients; `--samples` compares at equal numbers of gradients.) Step sizes that are tuned for full
+# batches cannot be used with small batches:
 
 # %%
 import warnings

@@ -94,15 +94,15 @@ plt.show()
 #
 # ## What the theorem asks for
 #
-# Theorem B.3 of FL-NTK promises linear convergence of a finite network, if it is wide enough and the step small
-# enough. In numbers, for these eight images:
+# Theorem B.3 of FL-NTK promises linear convergence of a finite network, if it is wide enough and the step small enough.
+# The next command evaluates both conditions for these eight images:
 
 # %%
 # !ntkfl requirements --data digits --n 8 --clients 2
 
 # %% [markdown]
-# The theorem asks for some $10^{13}$ neurons and $10^8$ rounds. Nobody can meet that, so the theorem as it stands
-# says nothing about your network. But the proof of the theorem says a lot, once every constant in the proof is
+# The theorem asks for some $10^{14}$ neurons and $2 \cdot 10^8$ rounds. Nobody can meet that, so the theorem as it
+# stands says nothing about your network. But the proof of the theorem says a lot, once every constant in the proof is
 # replaced by a number that is computed from your network.
 #
 # ## A certificate
@@ -147,8 +147,8 @@ plt.show()
 # !ntkfl certify --data digits --n 8 --clients 2 --eta-local 0.1 --after 300 --search
 
 # %% [markdown]
-# Some 50 neurons are enough for the certificate. The theorem needs millions, if its unnamed constant is taken as 1,
-# or $10^{14}$, with the constants of its proof. `--search-steps` looks for the largest step instead.
+# Some 50 neurons are enough for the certificate. The theorem needs millions of neurons if its unnamed constant is taken
+# as 1, and some $10^{14}$ neurons with the constants of its proof. `--search-steps` looks for the largest step instead.
 #
 # `--save FILE` saves the certificate with the command that reproduces it.
 #
