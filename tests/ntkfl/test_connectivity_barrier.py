@@ -1,6 +1,7 @@
 """Tests of barriers between networks, computed exactly, against rational arithmetic.
 
-The value of a barrier is attained, no value on a grid exceeds it, and identities hold.
+The value of a barrier is attained, and no value on a grid exceeds it. A barrier keeps its value if the networks are
+swapped, the inputs are repeated or a power of two is moved between the layers.
 """
 
 from fractions import Fraction

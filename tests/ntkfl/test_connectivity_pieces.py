@@ -123,7 +123,7 @@ def test_the_pieces_of_a_segment_are_the_outputs_of_its_networks(seed, units, ou
 
 @pytest.mark.parametrize("length", [9000, 40000])
 def test_a_product_of_many_features_is_as_close_as_its_bound_says(length):
-    """The bound on a product of many features includes the bits beyond three slices.
+    """The bound on a product of many features includes the bits beyond three slices, into which each factor is cut.
 
     With many terms, few bits fit into a slice.
     """

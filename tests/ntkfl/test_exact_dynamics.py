@@ -159,7 +159,8 @@ def test_spectrum_is_real_and_that_of_the_round_map(seed, n, local_steps, step):
     invariants = [np.linalg.matrix_power(regime.round_map, k).trace() for k in range(1, 5)]
     close([(regime.spectrum**k).sum() for k in range(1, 5)], invariants, atol=1e-12)
     p_negative = (np.linalg.eigvals(np.linalg.solve(regime.gram, np.eye(n) - regime.round_map)).real < 0).sum()
-    assert (regime.spectrum > 1).sum() == p_negative  # This is Sylvester's law of inertia.
+    # By Sylvester's law of inertia H P and P have equally many negative eigenvalues.
+    assert (regime.spectrum > 1).sum() == p_negative
 
 
 def local_norm(h, problem):

@@ -100,7 +100,7 @@ def test_roundings_are_few_at_every_angle_and_the_bound_covers_them(activation, 
     for d, size in ((2, 1.0), (5, 1e-3), (20, 30.0), (5, 1e3)):
         x, z = near_and_far(rng, d)
         error, bound = judged(size * x, size * z, depth, activation, bias)
-        # This is the factor that the docstring of `deep` states.
+        # `stiff` is the factor that the docstring of `deep` states.
         stiff = size if activation == "gelu" and depth > 2 and size > 1 else 1.0
         # the factor by which a layer enlarges the kernel
         growth = {"relu": 1.0, "erf": 4 / np.pi, "gelu": 1.0}[activation]

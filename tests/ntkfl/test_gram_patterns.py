@@ -1,6 +1,6 @@
 """Tests of activation patterns and finite-width Gram matrices against loops over neurons in rational arithmetic.
 
-Their identities are tested too.
+The Gram matrices are also compared with those of drawn and of differentiated networks.
 """
 
 from fractions import Fraction
@@ -228,7 +228,8 @@ def test_doubtful_counts_and_the_enclosure_they_give():
     assert near.min() > 0
     assert np.array_equal(doubtful(x, u, np.full(400, error)), near)
     estimate = finite_estimate(x, u, error)
-    for row in x:  # This is the worst perturbation of this size for one sample.
+    # All neurons move towards this sample's kink by nearly `error`, which is the worst case for the sample.
+    for row in x:
         moved = u - np.sign(u @ row)[:, None] * error * (1 - 1e-9) * row / np.linalg.norm(row)
         assert (np.abs(finite(x, moved) - estimate.value) <= estimate.error).all()
         assert not np.array_equal(finite(x, moved), estimate.value)

@@ -112,7 +112,7 @@ def test_an_error_that_it_became_does_not_hide_it(installed):
             except KeyboardInterrupt as error:
                 raise ImportError("of C code") from error
         except ImportError:
-            # This raises nothing, because the interrupt still exists as the cause of the ImportError.
+            # `check` raises nothing here, because the interrupt still exists as the cause of the ImportError.
             interruption.check()
         with pytest.raises(KeyboardInterrupt):
             interruption.check()

@@ -296,7 +296,7 @@ def test_a_file_of_another_run_is_refused(tmp_path):
 def test_a_file_of_a_kernel_with_the_same_rows_and_the_same_size_is_refused(tmp_path):
     problem, keep = images(), tmp_path / "run.npz"
     rows = np.linspace(0, problem.n - 1, kept_run.ROWS).astype(int).tolist()
-    assert not {1, 2, 5, 6} & {*rows}  # These are the rows that are compared.
+    assert not {1, 2, 5, 6} & {*rows}  # Rows 1, 2, 5 and 6 are not among the rows that are compared.
 
     def joined(first, second):
         """Returns a kernel that is 1 for equal samples, and 1/2 between the two given samples."""

@@ -53,7 +53,7 @@ def test_a_loss_says_why_it_has_no_rate_and_what_would_have_one():
         AttributeError, match=r"^ConvexRegime has no rate: under a loss a round is no linear map.*`bound`"
     ):
         _ = regime.rate  # type: ignore[attr-defined]
-    squares = kernel_regime(PROBLEM, SETUP)  # This is the regime that the message recommends.
+    squares = kernel_regime(PROBLEM, SETUP)  # `squares` is the regime that the message recommends.
     assert np.abs(squares.outputs([3, 9]) - regime.outputs([3, 9])).max() <= 1e-13
     assert regime.movement([0, 3, 9]) == pytest.approx(squares.movement([0, 3, 9]), rel=1e-12)
 

@@ -84,7 +84,7 @@ def test_no_slab_leaves_its_worker(two_workers, monkeypatch):
     x = np.random.default_rng(0).standard_normal((90, 5))
     there = DaskTiles.on(two_workers, gram.infinite, x)
     _ = there @ x[:, :1], there.norm, there.trace, there.largest_own, there[np.ix_(np.arange(9), np.arange(9))]
-    assert len(sizes) >= 6 and max(sizes) < 12 * 24  # This is the number of entries of the second of eight slabs.
+    assert len(sizes) >= 6 and max(sizes) < 12 * 24  # 12 * 24 is the number of entries of the second of eight slabs.
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_the_curves_are_the_same_with_their_error_bounds(method, tiles, two_work
     assert shared.to_dict() == alone.to_dict()
 
 
-@pytest.mark.slow  # Here workers are processes. In the tests below they end inside this process.
+@pytest.mark.slow  # Here the workers are processes. In the tests below they run, and are closed, inside this process.
 def test_a_worker_that_dies_is_replaced_by_another(monkeypatch):
     monkeypatch.undo()  # Tiles get their usual size, since worker processes do not have the small size.
     problem, killed = images(), []

@@ -88,7 +88,7 @@ def test_entry_errors_enter(seed, n, error):
     h = Estimate((a + a.T) / 2, np.full((n, n), error), "by construction")
     noise = rng.choice([-error, error], (n, n))
     inside = h.value + np.triu(noise) + np.triu(noise, 1).T
-    constant = h.value - error  # This is the largest possible perturbation: |E| = n error.
+    constant = h.value - error  # This perturbation E has the largest possible norm, |E| = n error.
     for matrix in (inside, constant):
         assert smallest_eigenvalue(h).lo <= smallest_eigenvalue(matrix).hi
         assert smallest_eigenvalue(h).hi >= smallest_eigenvalue(matrix).lo

@@ -327,7 +327,7 @@ def test_what_is_allocated_is_within_the_count(number, samples, d, linearised, d
     monkeypatch.setattr(client_threads, "PIECE", 2**17)
     width, item = 2**14, np.dtype(dtype).itemsize
     given = clients(number, samples, d, width)
-    ran(*clients(2, samples, d, 200), dtype=dtype)  # This compiles the code before the memory is measured.
+    ran(*clients(2, samples, d, 200), dtype=dtype)  # This run compiles the code before the memory is measured.
     memory = width * item * (5 * d + 1.5 * numbers_held(samples, d, dtype)) + 8 * client_threads.PIECE
     tracemalloc.start()
     try:

@@ -59,7 +59,7 @@ def test_a_falling_rate_is_what_random_rounds_say_and_helps_against_noise():
     rates = np.array(falling.schedule)
     assert len(rates) == 4 and rates[0] == pytest.approx(falling.server_rate) and rates[-1] < 0.9 * rates[0]
     assert np.allclose(rates[1:] / rates[:-1], rates[1] / rates[0])
-    for factor in (0.8, 1.25):  # This fails for a search that misses the minimum.
+    for factor in (0.8, 1.25):  # A search that misses the minimum would fail here.
         setup = Setup(eta_local=falling.eta_local, local_steps=2)
         fall = np.geomspace(rates[0] * factor, rates[-1] / factor, 4).tolist()
         other = random_rounds(SMALL, setup, None, "fedavg", noise=0.1, eta_global=fall).root_mean_square(4) ** 2
@@ -114,7 +114,7 @@ def loss_of_nesterov(moments, added, y, rounds, rate, momentum):
     rr, rv, vv = np.outer(y, y), np.zeros((n, n)), np.zeros((n, n))
     for _ in range(rounds):
         mm, mr, mv = (second @ rr.ravel()).reshape(n, n) + added, first @ rr, first @ rv
-        later = momentum * mv + mm  # This is E m v'^T.
+        later = momentum * mv + mm  # `later` is E m v'^T.
         # rv and vv are now the moments with v'.
         rv, vv = momentum * rv + mr.T, momentum**2 * vv + momentum * (mv + mv.T) + mm
         ahead, step = mr.T + momentum * rv, mm + momentum * (later + later.T) + momentum**2 * vv

@@ -268,7 +268,7 @@ def test_three_names_of_classes_are_numbered(tmp_path, caplog):
 
 
 def test_an_owner_may_be_called_nan(tmp_path):
-    path = write(tmp_path / "mine.csv", "a,y,owner\n1,2,Nan\n2,1,Phrae\n")  # These are provinces of Thailand.
+    path = write(tmp_path / "mine.csv", "a,y,owner\n1,2,Nan\n2,1,Phrae\n")  # Nan and Phrae are provinces of Thailand.
     assert data.load(path).owner.tolist() == [0, 1]
 
 

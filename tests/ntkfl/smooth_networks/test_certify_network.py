@@ -230,7 +230,8 @@ def test_a_softplus_is_torchs_up_to_its_threshold_and_beyond():
             assert re.search(r"layer 0 may reach its kink at .* in the ball .* for sample 1$", certificate.why)
             continue
         w, b = torch_net[0].weight.detach().numpy()[0], float(torch_net[0].bias.detach()[0])
-        probe = (threshold - b) * w / (w @ w)  # This is a point where the outputs jump.
+        # At `probe` the first neuron is at the threshold, where the outputs jump.
+        probe = (threshold - b) * w / (w @ w)
         assert (
             np.isinf(certificate.enclosure(probe[None]).error).all()
             and np.isfinite(certificate.enclosure(x).error).all()

@@ -483,7 +483,7 @@ def test_the_largest_eigenvalue_without_negative_entries_is_bounded_sharply(seed
 def test_the_norm_of_a_matrix_is_bounded_from_above_and_sharply(rows, scale):
     rng = np.random.default_rng(rows)
     u, v = rng.integers(-9, 10, rows), rng.integers(-9, 10, 2 * rows)
-    # This is the squared norm of a matrix of rank one.
+    # The matrix u v^T `scale` has rank one, and `known` is the square of its norm.
     known = Fraction(int(u @ u) * int(v @ v)) * Fraction(scale) ** 2
     for matrix in (np.outer(u, v) * scale, np.outer(v, u) * scale):
         bound = spectral_norm(matrix)

@@ -33,7 +33,8 @@ def case(kind, outputs, fixed, pull=3e-5, samples=4):
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     signs = np.sign(rng.standard_normal((samples, outputs)))
     off = signs * pull * rng.uniform(0.2, 1, signs.shape)
-    # These are the outputs that are wanted for the hinge loss.
+    # For the hinge loss these outputs miss their margins by |off|, and the last sample's outputs are beyond their
+    # margins.
     wanted = np.append(signs[:-1] - off[:-1], 1.5 * signs[-1:], 0)
     with torch.no_grad():  # The last layer is changed to give these outputs.
         columns = np.hstack([net[:-1](torch.tensor(x)).numpy(), np.ones((samples, 1))])

@@ -47,7 +47,7 @@ def recomputed(start, separate, together, residual, step, visits, radius):
             )
             if slack <= 0 or x >= 1 or (1 - x) ** 2 <= 4 * c * d**2:
                 return None
-            # This is the smaller root of X^2 = d^2 + x X^2 + c X^4.
+            # `most` is X for the smaller root X^2 of X^2 = d^2 + x X^2 + c X^4.
             most = mpmath.sqrt((1 - x - mpmath.sqrt((1 - x) ** 2 - 4 * c * d**2)) / (2 * c))
             ball = max(2 * d + most, d + most / mpmath.sqrt(slack) + farthest)
             return [float(number) for number in (d, d + most, ball, alpha, beta)]
