@@ -64,7 +64,7 @@ def _content(certificate: NetworkCertificate, x_test: np.ndarray | None) -> tupl
     for layer in layers:
         if layer.image is not None:
             raise ValueError(
-                f"layer {layer.name} is a convolution; the script that checks an exported certificate has none"
+                f"layer {layer.name} is a convolution; the script that checks an exported certificate cannot check it"
             )
     arrays = {
         "x": problem.x,

@@ -660,7 +660,7 @@ def loaded(folder):
         aside += [sizes[-1]] * layer.opens
         sizes.append(len(layer.weight.rows))
         for _ in range(layer.closes):
-            need(aside and aside.pop() == sizes[-1], f"a block that ends with layer {layer.name} is none")
+            need(aside and aside.pop() == sizes[-1], f"no block may end with layer {layer.name}")
     need(not aside, "a block has no end")
     arrays = [fixed(*read(folder, checksums, name, sizes[end])) for name, end in (("x", 0), ("y", -1), ("x_test", 0))]
     need(len(arrays[0].rows) == len(arrays[1].rows) > 0, "x and y have different lengths")

@@ -329,6 +329,6 @@ def _named(params: Any, name: str) -> tuple[list[str], list[np.ndarray], Any]:
         if not jax.numpy.issubdtype(np.asarray(leaf).dtype, jax.numpy.floating):
             raise ValueError(
                 f"the parameter {key!r} of {name} is {kind}; parameters must be real numbers, and what is not trained "
-                "belongs into the function"
+                "belongs in the function"
             )
     return names, [np.asarray(leaf, dtype=np.float64) for _, leaf in paths], structure

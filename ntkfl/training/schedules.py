@@ -37,7 +37,7 @@ class Cyclic:
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high:
-            raise ValueError(f"the cycle falls from {self.high:g} to {self.low:g}; it must fall, to 0 or more")
+            raise ValueError(f"the cycle goes from {self.high:g} to {self.low:g}; it must fall, to 0 or more")
         require_size("the period in rounds", self.period, least=2)
 
     def __call__(self, number: int) -> float:

@@ -186,7 +186,7 @@ def _parts(outputs: Tensor, reads: list[Read]) -> list[Read]:
     edges = [read.edge for read in reads if read.edge is not None]
     if not outputs.requires_grad or len(edges) < len(reads):
         raise ValueError(
-            "the network's outputs have no gradient to what its layers read, which is needed to compare units by "
+            "the network's outputs have no derivative by the inputs of its layers, which is needed to compare units by "
             "outputs: evaluate it with gradients, or compare by weights or activations"
         )
     rows = outputs.flatten(1) if outputs.ndim > 1 else outputs.reshape(-1, 1)

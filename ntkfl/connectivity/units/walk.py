@@ -300,7 +300,7 @@ def _joined(call: _Call, _: list[Axis]) -> list[Axis]:
         hold(axes[dim], "it is joined with others")
         axes[dim] = ()
         _broadcast(axes, result)
-    result[dim] = axis(call.sizes[dim], "it is joined of several")
+    result[dim] = axis(call.sizes[dim], "it consists of several joined axes")
     return result
 
 

@@ -312,7 +312,7 @@ def _drawn_of_owners(name: str, order: np.ndarray, owner: np.ndarray) -> tuple[n
     if len(places) < wanted:
         warnings.warn(
             f"{name}: {len(places)} of {len(order)} samples are for the test, not {wanted}, since every client keeps "
-            "one to train on; another partition than the file's, iid say, has the whole test set",
+            f"one to train on; with another partition than the file's, such as iid, {wanted} are for the test",
             stacklevel=4,
         )
     return np.delete(order, places), order[places]

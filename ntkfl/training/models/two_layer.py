@@ -87,8 +87,8 @@ def to_network(params: Params) -> TwoLayer:
     """
     if params.keys() != {"hidden", "readout"}:
         raise ValueError(
-            f"the parameters are {', '.join(params)}; exact barriers are for hidden and readout, the model "
-            "two-layer:WIDTH"
+            f"the parameters are {', '.join(params)}; exact barriers need hidden and readout, as in the "
+            "model two-layer:WIDTH"
         )
     return TwoLayer(params["hidden"].double().cpu().numpy(), params["readout"].double().cpu().numpy())
 

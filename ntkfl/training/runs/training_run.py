@@ -373,7 +373,7 @@ def prepared(
     identity |= brought
     if stored and folder and stored.provenance["versions"] != made["versions"]:
         warnings.warn(
-            f"the run in {folder.path} was begun with other versions; it goes on, but not bit for bit", stacklevel=2
+            f"the run in {folder.path} was begun with other versions; it may differ from an unstopped run", stacklevel=2
         )
     require_round(federation, start)
     record = RunRecord(folder, checkpoint_every, identity, made, loss_unit(federation.data), start, rows)

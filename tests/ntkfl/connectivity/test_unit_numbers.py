@@ -139,7 +139,7 @@ class Ungraded(nn.Module):
 def test_outputs_without_a_gradient_and_parts_that_do_not_fit_are_refused(monkeypatch):
     (net,) = networks(Ungraded(), 0, 1)
     with pytest.raises(
-        ValueError, match="outputs have no gradient to what its layers read, which is needed to compare"
+        ValueError, match="outputs have no derivative by the inputs of its layers, which is needed to compare"
     ):
         unit_numbers(net, inputs(), "outputs")
     assert unit_numbers(net, inputs(), "activations")[1]

@@ -292,7 +292,7 @@ def test_a_layers_name_can_neither_break_nor_forge_the_answer(exported, tmp_path
         )
         lines = done.stdout.decode().splitlines()
         assert done.returncode == 1 and not done.stderr and len(lines) == 1 and len(lines[0]) < 200
-        assert lines[0].startswith("refused: a block that ends with layer '") and lines[0].isprintable()
+        assert lines[0].startswith("refused: no block may end with layer '") and lines[0].isprintable()
 
 
 def test_the_factor_is_printed_for_the_step_without_means(exported, capsys):
@@ -348,7 +348,7 @@ def test_what_is_not_exported_says_why(tmp_path):
     needed = certify_network(images, None, near(images, 2, 1.0)).needed_residual
     small = certify_network(images, None, near(images, 2, 0.5 * needed))
     assert small.certified
-    with pytest.raises(ValueError, match=r"layer 1 is a convolution; the script .* has none"):
+    with pytest.raises(ValueError, match=r"layer 1 is a convolution; the script .* cannot check it"):
         export_network(small, tmp_path / "a")
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b").touch()

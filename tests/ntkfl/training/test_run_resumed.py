@@ -301,7 +301,7 @@ def test_networks_of_a_run_and_of_its_clients_have_the_outputs_of_its_model(tmp_
     ):
         expected = done.model.outputs(params, x).numpy()
         assert np.allclose(network.outputs(x.flatten(1).numpy()), expected, rtol=1e-12, atol=1e-12)
-    with pytest.raises(ValueError, match="the parameters are 0, 1; exact barriers are for hidden and readout"):
+    with pytest.raises(ValueError, match="the parameters are 0, 1; exact barriers need hidden and readout"):
         to_network({"0": torch.zeros(2), "1": torch.zeros(2)})
 
 

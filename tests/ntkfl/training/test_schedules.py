@@ -97,7 +97,7 @@ def test_a_federation_does_the_work_of_the_round():
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: Cyclic(1e-3, 1e-2), "the cycle falls from 0.001 to 0.01; it must fall, to 0 or more"),
+        (lambda: Cyclic(1e-3, 1e-2), "the cycle goes from 0.001 to 0.01; it must fall, to 0 or more"),
         (lambda: Cyclic(period=1), "the period in rounds is 1; it must be an integer, 2 or more"),
         (lambda: MildExploration(0.1, -1), "the schedule switches is -1; it must be an integer, 0 or more"),
         (lambda: MildExploration(0.1, 3, late=1.5), "the decay of the learning rate is 1.5"),
