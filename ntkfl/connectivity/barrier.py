@@ -21,7 +21,8 @@ from ntkfl.memory import NEGLIGIBLE, require
 from ntkfl.messages import number_of, require_size
 from ntkfl.rounding import LONG_EPS, SMALLEST, TINY, row_norms
 
-# bound of the rounding by underflow: in float64 operations that follow those in long precision, and in the error
+# bound of the errors by underflow, in the float64 operations after those in long precision and in the computation of
+# the error
 UNDERFLOW = 64 * SMALLEST
 A_CROSSING = 450  # largest measured number of bytes for each piece of the path
 A_PAIR = 56  # bytes for each pair of sample and unit, if the loss is no piecewise polynomial

@@ -18,7 +18,7 @@ class ErrorFactors:
     Args:
         train_bias: mean of the square of the bias's training part.
         heterogeneity_bias: mean of the square of the bias's heterogeneity part.
-        cross: twice the mean of the product of the two parts; `bias` is the sum of this and the two fields before.
+        cross: twice the mean of the product of the two parts; `bias` is train_bias + heterogeneity_bias + cross.
         variance: sum_k p_k^2 Var f_k.
         covariance: sum over k != k' of p_k p_k' Cov(f_k, f_k').
         remainder: E[2 (f_WENS - y)(f_FMA - f_WENS) + (f_FMA - f_WENS)^2], which may have either sign and is of order

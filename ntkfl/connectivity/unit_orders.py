@@ -12,7 +12,7 @@ from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.network import TwoLayer, check_shapes
 from ntkfl.estimate import Estimate
 
-ALL = 8  # up to so many hidden units every order is tried; 8! = 40320 barriers take about a minute
+ALL = 8  # largest number of hidden units for which every order is tried; 8! = 40320 barriers take about a minute
 
 
 @dataclass(frozen=True, eq=False)

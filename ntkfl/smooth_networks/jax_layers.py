@@ -177,7 +177,7 @@ class _Reader:
         return f" after layer {last[0]}" if last else ""
 
     def of(self, name: str, params: Mapping[str, Any], values: list[Any], aval: Any) -> Any:
-        """The result of an operation on layers and parameters; None if such an operation is not known here."""
+        """The result of an operation on layers and parameters; None if the operation is unknown."""
         first, second = [*values, None][:2]
         if name == "dot_general" and params["dimension_numbers"][1] == ((), ()):
             return self.product(params["dimension_numbers"][0], first, second)

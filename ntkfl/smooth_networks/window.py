@@ -32,7 +32,7 @@ class Start:
     entries: float  # upper bound of the largest eigenvalue of the matrix of absolute values of J J'
     gradients: float  # upper bound of |J| in the Frobenius norm
     curvature: Curvature  # bounds of the second derivatives
-    kept: Int[np.ndarray, " k"] | None = None  # indices of the used samples among the given ones; None for all samples
+    kept: Int[np.ndarray, " k"] | None = None  # indices of the samples that the certificate uses; None for all samples
     # whether a loss is minimal on an interval of outputs; False if it is minimal at one output alone, as squares are
     intervals: bool = False
 

@@ -121,7 +121,7 @@ def _called(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Para
         return outputs(params, x)
     except MemoryError:
         raise
-    except Exception as error:  # the user's code may raise any kind
+    except Exception as error:  # the user's code may raise any kind of exception
         dtype, text = str(x.dtype).removeprefix("torch."), reason_of(error)
         kind = f"{dtype} inputs of shape {tuple(x.shape)}"
         more = ""

@@ -61,7 +61,7 @@ class Strips:
     def is_plain(self, group: np.ndarray) -> bool:
         """Whether the group need not be decided in integers.
 
-        It need not if it is a single narrow strip, and the sample changes there or is wrong on both sides.
+        This is so if the group is a single narrow strip, and the sample changes there or is wrong on both sides.
         """
         first = group[0]
         alone = len(group) == 1 and self.right[first] - self.left[first] < NARROW

@@ -1,6 +1,6 @@
 """The measurements of a federation between rounds: losses and accuracies.
 
-They are those of the global model or, for a personal method, of the clients' own models.
+Losses and accuracies are those of the global model or, for a personal method, of the clients' own models.
 """
 
 from collections.abc import Callable, Iterator

@@ -60,7 +60,7 @@ class Dual(LocalRule):
 class DualMean(ServerRule):
     """The server keeps h, as "dual".
 
-    It is the mean of g_i over all clients, also those that the round has not drawn.
+    h is the mean of g_i over all clients, including the clients that the round has not drawn.
     """
 
     alpha: float

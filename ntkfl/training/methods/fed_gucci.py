@@ -63,7 +63,7 @@ def method(
     terms = tuple(Segment(objective, beta, alpha, place) for place in range(anchors))
 
     def joint(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
-        """The objective plus the terms of those anchors that there are so far."""
+        """The objective plus a term for each anchor that exists so far."""
         loss = objective(model, params, batch, step)
         for term in terms[: _count(_holder(step))]:
             loss = loss + term(model, params, batch, step)

@@ -14,10 +14,10 @@ NOT_LINEAR = "its loss compares directions of features"
 def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, released: bool = False) -> Method:
     """The loss is the objective + mu * mean of -log(e^(s/T) / (e^(s/T) + e^(p/T))) with cosine similarities s and p.
 
-    s compares a sample's features with its features under the model received, and p with those under this client's
-    model at the end of its last participation. In a client's first participation the two models are the same, so that
-    its steps are those of FedAvg. Features are the inputs of the model's head. If there is a projection before the
-    head, it is part of the model.
+    s compares a sample's features with its features under the model received. p compares them with its features under
+    this client's model at the end of the client's last participation. In a client's first participation the two models
+    are the same, so that its steps are those of FedAvg. Features are the inputs of the model's head. If there is a
+    projection before the head, it is part of the model.
 
     Args:
         objective: the loss that clients descend.

@@ -1,4 +1,4 @@
-"""Low-rank adaption (LoRA, Hu et al. 2022) of a frozen pretrained encoder, with a head for the task."""
+"""Low-rank adaptation (LoRA, Hu et al. 2022) of a frozen pretrained encoder, with a head for the task."""
 
 import math
 from functools import lru_cache

@@ -467,7 +467,7 @@ def _resumed(stored: Checkpoint, given: Mapping[str, Any]) -> RunConfig:
     """The stored configuration with the given number of rounds.
 
     Raises:
-        ValueError: another key differs, or the number of rounds is smaller than that of the rounds done.
+        ValueError: another key differs, or more rounds are done than the given number.
     """
     before, done = checked(stored.run["config"]).model_dump(), stored.state.rounds
     # these keys may differ, since the samples themselves are compared

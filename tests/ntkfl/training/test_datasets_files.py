@@ -1,4 +1,4 @@
-"""Tests of image sets in their published formats: small ones are written and read back.
+"""Tests of image sets in their published formats: small data sets are written and read back.
 
 Damaged files are refused with the place of the damage.
 """

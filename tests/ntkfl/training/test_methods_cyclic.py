@@ -1,4 +1,4 @@
-"""Tests of cyclic training: clients train one after the other, each from the model that the client before has left."""
+"""Tests of cyclic training: clients train one after the other, each from the model after the previous turn."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Tests of low-rank adaption of a frozen encoder.
+"""Tests of low-rank adaptation of a frozen encoder.
 
 Tiny random encoders test the algebra, and the packaged MiniLM is tested where it is installed.
 """
@@ -75,7 +75,7 @@ def request(spec="small", outputs=3, shape=(6,), dtype=torch.float64):
 
 
 def torchs_states(weights, tokens, segments):
-    """Returns the last states, computed with torch's own layers."""
+    """Returns the states of the last layer, computed with torch's own layers."""
     at = "embeddings."
     x = weights[f"{at}word_embeddings.weight"][tokens] + weights[f"{at}token_type_embeddings.weight"][segments]
     x = x + weights[f"{at}position_embeddings.weight"][: tokens.shape[1]]

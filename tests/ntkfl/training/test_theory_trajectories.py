@@ -265,10 +265,10 @@ def test_the_distance_to_the_kernel_regime_falls_as_the_root_of_the_width():
 def test_averaging_weights_or_outputs_of_wide_clients_differs_by_the_three_quarter_power():
     """At held-out inputs, averaging weights or outputs of wide clients differs by the order m^(-3/4) (fedgucci/X3).
 
-    The gap comes from the neurons with a kink between the clients: m^(1/2) of them, each of the size 1/m. At a held-out
-    input their signs are independent, which gives m^(-3/4). At a training input their signs are not independent, which
-    gives m^(-1/2). A neuron follows a sample only while it is active on the sample, so that it turns off when its value
-    falls.
+    The gap comes from the neurons with a kink between the clients. There are about m^(1/2) such neurons, and each
+    contributes about 1/m. At a held-out input their signs are independent, which gives m^(-3/4). At a training input
+    their signs are not independent, which gives m^(-1/2). A neuron follows a sample only while it is active on the
+    sample, so that it turns off when its value falls.
     """
     data, widths = problem(3), 4 ** np.arange(4, 8)
     held_out = np.random.default_rng(5).standard_normal((40, data.d))

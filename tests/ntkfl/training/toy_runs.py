@@ -1,6 +1,6 @@
 """Runs of a second or less, for tests.
 
-They have a state on clients and server, momenta that are kept, and clients of whom only a part takes part in a round.
+They have a state on clients and server, momenta that are kept, and rounds in which only some clients take part.
 """
 
 from dataclasses import replace
