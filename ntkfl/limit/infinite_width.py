@@ -408,8 +408,8 @@ class KernelRegime(Regime):
     network's outputs.
 
     Everything is computed in float64. Like the recursion, the eigendecomposition has a rounding error of about n eps
-    for every round that a mode lasts. At and near eta_local q = 2 with an even K this error is larger, since f_K(q) is
-    rounding noise there.
+    for every round until a mode has decayed. At and near eta_local q = 2 with an even K this error is larger, since
+    f_K(q) is rounding noise there.
 
     Source: fl-ntk/X.1 to X.4, X.8.
     """

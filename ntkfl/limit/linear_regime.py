@@ -372,13 +372,13 @@ class LinearRegime(Regime):
 
     @property
     def step_limits(self) -> StepLimits:
-        """The largest stable server rate, and the largest eta_local at which clients contract; NaN if unknown.
+        """The largest stable server rate, and the eta_local up to which the clients' local steps contract; NaN if
+        unknown.
 
         If no formula gives the server rate, a search finds a rate such that rounds are stable just below it and not
-        stable just above. This search is made for states of at most 800 rows. The largest eta_local is 2 / (max_c
-        |H_cc| + mu), divided by the largest of `step_factors`, where mu is the strength with which clients are drawn
-        back to their start, as in FedProx. Below this number, every local step of a client alone lowers the client's
-        residual.
+        stable just above. This search is made for states of at most 800 rows. This eta_local is 2 / (max_c |H_cc| +
+        mu), divided by the largest of `step_factors`, where mu is the strength with which clients are drawn back to
+        their start, as in FedProx. Below this number, every local step of a client alone lowers the client's residual.
         """
         local = self._local_limit(self.round.pull) / max(self.step_factors, default=1.0)
         if self.response_eigenvalues is None or self.round.server_rate is None:
@@ -452,7 +452,7 @@ class LinearRegime(Regime):
         limits = self.step_limits
         if limits.eta_global > 0:
             return f"{self._setting} is stable for a server rate below {limits.eta_global:.6g} only"
-        return f"{self._setting} is not stable: the residual grows by {self.rate:.6g} a round; smaller steps may do"
+        return f"{self._setting} is not stable: the residual grows by {self.rate:.6g} a round; try smaller steps"
 
     def rounds_to(self, eps: float, initial_outputs: ArrayLike | None = None, at_most: int = MOST_ROUNDS) -> int:
         """The first t with |r(t)|_2 <= eps |r(0)|_2; no round is skipped in the search.
@@ -694,7 +694,7 @@ def first_below(target: float, sizes: Iterable[float], at_most: int, what: str, 
         if size <= target:
             return t
         if not size < float("inf"):
-            raise ValueError(f"the {what} passes the largest float64 in round {t}; smaller steps may do")
+            raise ValueError(f"the {what} passes the largest float64 in round {t}; try smaller steps")
     raise ValueError(
         f"the {what} does not fall to {target:.6g} within {at_most} rounds: {size:.6g} is left, and the rate in the "
         f"long run is {rate():.9g} a round"

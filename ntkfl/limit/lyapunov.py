@@ -285,7 +285,7 @@ class _Known:
         if not motion.room(constants) > ROUNDING:
             weights, growth = motion.lengthened(constants) if growing else (weights, np.inf)
         if growth == np.inf:
-            raise ValueError(f"{REFUSED}: a round may lengthen every norm tried; smaller clients' steps may do")
+            raise ValueError(f"{REFUSED}: a round may lengthen every norm examined; try smaller local steps")
         wrong = 1.01 * (motion.scale_error + abs(c) * motion.friction_error / float(weights.min()))
         share = float((motion.most / weights).max()) * (1 + wrong)
         if h * share >= 1:

@@ -406,7 +406,7 @@ class MatrixFreeRegime(LinearRegime):
         grows = (
             grows if 0 < response.min() and not response.max() < LONGEST else "may be unstable for every server rate"
         )
-        return f"{steps} {grows}; eta_local < {self.step_limits.eta_local:.6g} lets clients contract"
+        return f"{steps} {grows}; with eta_local < {self.step_limits.eta_local:.6g} the clients' steps contract"
 
     @property
     def _clients_memory_warning(self) -> str | None:
@@ -419,7 +419,7 @@ class MatrixFreeRegime(LinearRegime):
         feedback, setup, below = self.round.feedback, self.setup, self.step_limits.eta_local
         if feedback is None:
             return None
-        steps, remedy = self._setting, f"eta_local < {below:.6g} lets clients contract"
+        steps, remedy = self._setting, f"with eta_local < {below:.6g} the clients' steps contract"
         spectrum = feedback.spectrum
         if not (spectrum.known and spectrum.zero.max() < 2):
             return f"{steps} may be unstable; {remedy}" if setup.eta_local >= below else None
@@ -440,7 +440,7 @@ class MatrixFreeRegime(LinearRegime):
     def _finite(self, values: np.ndarray) -> np.ndarray:
         if self.round.response is None and not np.isfinite(values).all():
             below, setup = self.step_limits.eta_local, self.setup
-            would = f"eta_local < {below:.6g} lets clients contract" if below > 0 else "smaller steps may do"
+            would = f"with eta_local < {below:.6g} the clients' steps contract" if below > 0 else "try smaller steps"
             raise OverflowError(
                 f"the run overflows float64: {self.method} grows at eta_local = {setup.eta_local:g} with "
                 f"{setup.local_steps} local steps; {would}"

@@ -58,7 +58,8 @@ WHOLE = 2_000_000
 EXACT = 1e-11  # largest error of the matrix rebuilt from its eigenvectors, relative to 1 plus the matrix's norm
 LOOSE = 1e-4  # largest such error of eigenvectors that only precondition a search
 MATRICES = 20  # number of matrices of the state's size in memory, besides those that a search combines
-# this number takes the place of 1 if part of the residual stays for ever, since 1 is then an eigenvalue
+# a radius is compared with 1; if part of the residual stays for ever, 1 is an eigenvalue, and the radius is compared
+# with this number
 WITH_RESTS = 1 + 1e-4
 ROUNDED = 16  # number of rounding errors that are allowed for each row of the state
 
@@ -211,7 +212,7 @@ class StateMoments:
 
         The radius is never below that of the mean round. If 1 is between the bounds found so far, the second moments
         that solve S = following(S) + I may show on which side of 1 the radius is. If part of the residual stays for
-        ever, `WITH_RESTS` takes the place of 1.
+        ever, `WITH_RESTS` is used in place of 1.
 
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
@@ -657,7 +658,7 @@ class MeanSquare:
             if gain(level) <= 1:
                 return level
             level *= by
-        raise OverflowError("the mean square grows beyond float64; smaller steps may do")
+        raise OverflowError("the mean square grows beyond float64; try smaller steps")
 
     def resting(self, residual: Float[np.ndarray, " n"], blocks: Blocks) -> Float[np.ndarray, " n"]:
         """The limit of the mean of this residual, if the mean square does not grow."""
@@ -698,8 +699,7 @@ class MeanSquare:
         second, failed = gmres(operator, driven.ravel(), x0=driven.ravel(), rtol=PRECISE, atol=0.0, maxiter=STATIONARY)
         if failed:
             raise ValueError(
-                "the stationary mean square is not found: with these draws of clients or batches the rounds are nearly "
-                "unstable"
+                "the stationary mean square is not found: with these random draws the rounds are nearly unstable"
             )
         return self._trace(second.reshape(driven.shape))
 

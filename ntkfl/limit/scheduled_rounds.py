@@ -78,7 +78,7 @@ class DrawnRound:
     owner: Float[np.ndarray, " n"]  # client of each sample
     cohort: int  # number of clients that are drawn, without replacement
     jump: float  # factor by which noise on the mean enters the residual
-    remembered: float = 0.0  # share of the noise on the mean by which every later round moves the model again
+    remembered: float = 0.0  # share of the noise on the mean that every later round adds to the model once more
     given: tuple[int, ...] = ()  # the clients that take part, if they are not drawn
 
     @cached_property

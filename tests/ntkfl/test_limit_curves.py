@@ -335,9 +335,7 @@ def test_a_file_with_bounds_by_other_rules_is_refused(tmp_path, monkeypatch):
         kept = dict(file)
     del kept["version"], kept["seen"], kept["digest"]
     np.savez(keep, **kept)
-    said = (
-        r"run.npz has error bounds by rules of version 1, and the run would go on with rules of version 2; name anoth"
-    )
+    said = r"run.npz has error bounds by rules of version 1, and the run would go on with rules of version 2; name"
     with pytest.raises(ValueError, match=said):
         limit_curves(images(), ROUNDS, method="scaffold", keep=keep)
 

@@ -501,7 +501,7 @@ def test_steps_beyond_the_limit_are_warned_of():
     assert not beyond.stable
     with pytest.raises(ValueError, match="no number of rounds"):
         beyond.rounds_to(0.1)
-    with pytest.warns(UnstableSteps, match="lets clients contract"):
+    with pytest.warns(UnstableSteps, match="the clients' steps contract"):
         kernel_regime(problem, Setup(eta_local=9.0, local_steps=2), None, "fedavg", matrix_free=True)
 
 
