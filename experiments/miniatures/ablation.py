@@ -56,5 +56,5 @@ MINIATURE = Miniature(
 ).also(
     PAPER,
     _settings(COMMON | CIFAR | {"clients": 50}),
-    adds="Nor does it state the passes of Table 6; 3 are those of Table 2.",
+    adds="Nor does it state the passes of Table 6; here they are 3, as in Table 2.",
 )

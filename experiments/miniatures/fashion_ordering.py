@@ -89,9 +89,9 @@ MINIATURE = ON_TWO_SCALES.also(
     _settings(PAPER_KEYS, METHODS | WITH_ADAM, 0.5) + _settings(PAPER_KEYS, METHODS | WITH_ADAM, 100),
     {"optimizer": "Adam, rate .08, weight decay 5e-4"},
     caveat=(
-        "Adam at the rate .08 is as printed, and hardly what was run: --quick, or a few rounds, show whether a method "
-        "learns with it: after one round of FedAvg, the only one run so far, it was at chance. The decay of the rate "
-        "and of the weights are those of the released code. SCAFFOLD has the variates of its option I, since those of "
-        "II are read off steps of SGD."
+        "Adam at the rate .08 is as printed, and hardly what was run. Only one round of FedAvg was run with it so far, "
+        "and after this round the model was at chance; --quick, or a few rounds, show whether a method learns with it. "
+        "The decay of the rate and of the weights are those of the released code. SCAFFOLD has the variates of its "
+        "option I, since the variates of its option II are computed from steps of SGD."
     ),
 )

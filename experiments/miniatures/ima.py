@@ -96,7 +96,7 @@ MINIATURE = Miniature(
     caveat=(
         "Rates, decays, passes and batches are the printed ones. The paper's baselines never get the faster decay; "
         "the control of each kind of IMA has the same rates and passes, and no averaging. In the released code "
-        "averaging begins one round later. If the passes fall there, the rate returns to its first value when "
+        "averaging begins one round later. If it lowers the passes, the rate returns to its first value when "
         "averaging begins. The released cycle goes from the rate reached by then down to the lowest rate and up to "
         "twice the reached rate, while the text prints .01 to 5e-5."
     ),

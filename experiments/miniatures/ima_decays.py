@@ -32,7 +32,7 @@ def _settings(common: Keys, methods: dict[str, Keys], **period: int) -> tuple[Se
 
 MINIATURE = Miniature(
     name="ima-decays",
-    question="Which decay of the rate helps IMA beside methods other than FedAvg?",
+    question="Which decay of the rate helps IMA with methods other than FedAvg?",
     source="IMA, Table III (CIFAR-10, CNN, Dirichlet 0.1, methods other than FedAvg)",
     scale=OF_FEDAVG.scale,
     settings=_settings(COMMON, METHODS),

@@ -29,7 +29,7 @@ def _settings(common: Keys) -> tuple[Setting, ...]:
 
 MINIATURE = Miniature(
     name="ima-locality",
-    question="Do clients stay nearer to the global model where the rate decays, and is it better for that?",
+    question="Do clients stay nearer to the global model where the rate decays, and is this model better for that?",
     source="IMA, Figure 3 (CIFAR-10, CNN, 2 classes a client, all of 10 clients; pictures only), section 5.3.2",
     scale={key: ALONE.scale[key] for key in ("images", "model")} | {"clients": ("10", "10"), "rounds": ("400", "200")},
     settings=_settings(COMMON | {"rounds": 200}),

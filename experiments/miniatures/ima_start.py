@@ -62,7 +62,7 @@ MINIATURE = Miniature(
     seeds=ALONE.seeds,
     caveat=(
         "For each seed the target is FedAvg's mean accuracy over its last 10 rounds; the paper's target is 61.61 %, "
-        "the accuracy of FedAdam in its Table I. A single lucky round reaches the target: the accuracy of FedAvg "
+        "the accuracy of FedAdam in its Table I. One lucky round suffices to reach the target: the accuracy of FedAvg "
         "jumps by some points from round to round, so its own mean is an easy target for FedAvg."
     ),
     quick=ALONE.quick,

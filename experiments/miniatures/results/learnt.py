@@ -147,7 +147,8 @@ def _ima(results: Found) -> str:
     beyond = sum(row.finding == row.beyond_finding == "higher" for row in rows)
     return (
         f"IMA is above the method that it is added to in {above} of {number_of(len(rows), 'comparison')}. In {beyond} "
-        "of these it is also above the same rates and passes without averaging, which is none of the paper's baselines."
+        "of these it is also above a run with the same rates and passes but without averaging; the paper has no such "
+        "baseline."
     )
 
 
