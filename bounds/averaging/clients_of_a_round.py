@@ -125,7 +125,7 @@ STATEMENTS = (
         constants=_constants_i1,
         measure=lambda case: case.mean_loss(case.fma_outputs[:1]),
         symbols={
-            counts: "n_k, one entry a client",
+            counts: "n_k, one entry per client",
             sums: "sum over the client's samples of the loss",
             means: "mean over the client's samples of the loss",
             ones: "1 for every client",
@@ -154,9 +154,9 @@ STATEMENTS = (
         symbols={
             M: "number of joint draws",
             bias: "y - E f of the first client's model",
-            spread: "f - E f of the first client's model, one row a draw",
+            spread: "f - E f of the first client's model, one row per draw",
             wens_bias: "y - E f of the weighted ensemble (WENS)",
-            wens_spread: "f - E f of the weighted ensemble, one row a draw",
+            wens_spread: "f - E f of the weighted ensemble, one row per draw",
         },
         left_formula=("E (y - f_1)^2", "E (y - f_WENS)^2"),
         says_left="mean over draws and samples of (y - f)^2: of the first client's model; of the weighted ensemble",

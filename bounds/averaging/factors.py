@@ -19,7 +19,7 @@ variance = sp.MatrixSymbol("V", clients, clients)
 covariance = sp.MatrixSymbol("C", clients, clients)
 
 MEANINGS = {
-    shares: "n_k / n, one entry a client",
+    shares: "n_k / n, one entry per client",
     train: "y - E f_k(x) where sample x is client k's own, else 0",
     heter: "y - E f_k(x) where sample x is another client's, else 0",
     variance: "diagonal: Var f_k averaged over D",

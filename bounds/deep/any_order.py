@@ -147,8 +147,8 @@ ANY_ORDER = Statement(
         "|theta_0 - theta_0^*|",
         "max_{k,c} |theta_{k,c} - theta_0|",
     ),
-    says_left="left 1: the squared distance to the nearest fit after each of 4 windows over the distance "
-    "before it; left 2: distance of the checkpoint to the nearest fit; left 3: the largest distance of a "
+    says_left="left 1: the factor by which each of 4 windows multiplies the squared distance to the nearest fit; "
+    "left 2: distance of the checkpoint to the nearest fit; left 3: the largest distance of a "
     "model from the checkpoint at the end of a window; in float64, samples in random order or by their residuals",
     families=(SMALL_NETWORKS,),
     mutants=(

@@ -158,8 +158,8 @@ STATEMENTS = (
         title="Small steps bring FedAvg on a deep network to gradient descent: in proportion to the step",
         kind=Kind.RATE,
         source=reported("T3; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent"),
-        note="T3 is true in the limit of gradient flow, at any width. The maps of a round differ in the second "
-        "order of the step, and a run takes of the order of 1/eta_l rounds",
+        note="the reported claim T3 is true in the limit of gradient flow, at any width. The maps of a round differ in "
+        "the second order of the step, and a run takes of the order of 1/eta_l rounds",
         hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
         new=Claim(sp.Integer(1)),
         measure=lambda ladder: slope(ladder.sizes, ladder.differences, biased=False),

@@ -269,8 +269,8 @@ STATEMENTS = (
         new=Claim(with_loss(R1), failure=delta),
         note="x uniform in the ball has E x x^T = b^2/(l+2) I; the proof uses the second moment "
         "alone, so s^2 = lambda_max(E x x^T) gives it for any data fixed before the draw, samples included. "
-        "Surely E_x |(U_1 - U_2) x| <= E1 = d s sqrt(h l). The terms of v_1 - v_anc and v_2 - v_anc: tails "
-        "are averaged over x by Jensen. alpha runs over a net of ceil(sqrt(C h)) midpoints; between them "
+        "Surely E_x |(U_1 - U_2) x| <= E1 = d s sqrt(h l). For the terms of v_1 - v_anc and v_2 - v_anc "
+        "tails are averaged over x by Jensen. alpha runs over a net of ceil(sqrt(C h)) midpoints; between them "
         "the terms change by at most d E1/2, since |V_1 - V_anc| + |V_2 - V_anc| <= d sqrt(C h). Taking "
         "both as one sub-Gaussian sum would need log(2N/delta)/12 in place of log(4N/delta)/6. "
         + VECTOR_TAIL

@@ -172,7 +172,7 @@ NOTE = (
     "the squared loss (with any factor), the full integral over alpha on the same samples, and server weights that sum "
     "to one; unequal clients, partial participation and any number of local steps are allowed. With an alpha drawn at "
     "random the equality holds in the mean only. The paper trains networks with cross-entropy and momentum and does "
-    "not claim it. Source: Eqs (7), (11), (12) with N = 1"
+    "not claim this equality. Source: Eqs (7), (11), (12) with N = 1"
 )
 
 

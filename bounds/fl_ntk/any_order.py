@@ -283,9 +283,9 @@ ANY_ORDER = Statement(
         "|W(T) - W^*|^2 + eps sum_{all steps} eta r^2",
         "|f(x,t) - f(x,0)| / |x|",
     ),
-    says_left="left 1: eps sum eta r^2 of a step over its decrease of |W - W*|^2; left 2: |W - W*|^2 + eps sum eta r^2 "
-    "in the end; left 3: changes of outputs over |x|; all in long precision, in an order that is random or chosen "
-    "against the claim",
+    says_left="left 1: eps sum eta r^2 of a step divided by the step's decrease of |W - W*|^2; left 2: |W - W*|^2 + "
+    "eps sum eta r^2 in the end; left 3: changes of outputs divided by |x|; all in long precision, in an order that is "
+    "random or chosen against the claim",
     families=ordered_families,
     mutants=(
         power(D, sp.Rational(11, 10)),
@@ -334,7 +334,7 @@ STATEMENTS = (
         },
         left_formula=("max_{t,j} |U_{t,j} - W^*|", "max_j |U_{t,j} - W^*|", "|f(x,t) - f^*(x)| / |x|"),
         says_left="left 1: the largest distance from W* of a model of the server or a client in 40 rounds; left "
-        "2: the same in the last round; left 3: outputs of the server's models less those of W*, over |x|; in "
+        "2: the same in the last round; left 3: outputs of the server's models less those of W*, divided by |x|; in "
         "long precision",
         families=(SMALL_METHODS,),
         mutants=(
@@ -358,7 +358,7 @@ STATEMENTS = (
         title="A certified checkpoint converges in any order under Huber's loss, squared hinges, squares with a band",
         source=Source(BEYOND, "docs/proofs/losses_in_any_order.md#the-theorem"),
         note="r_i = -l_i'(f_i) in place of the residual. W* minimises the loss of every sample; samples whose "
-        "outputs stay where their loss is least need no row of C and no sign.",
+        "outputs stay where their loss is least add no condition.",
         hypotheses=(
             certified(
                 "the certificate for targets that minimise the losses of the kept samples, and the outputs of all "

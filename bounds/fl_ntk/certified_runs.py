@@ -140,8 +140,9 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/certificates.md#any-stable-step"),
         note="holds for any norm |S^-1 r| and any symmetric H from which the kernels of the run differ by at most "
-        "E. Where neurons sit on both sides of a kink, the matrix in the middle of the possible counts as H nearly "
-        "halves E, and the norm |H^(-1/4) r| (p = 1/2) allows an E half as large again",
+        "E. H is the matrix in the middle of the possible counts: with H(0) in its place E would be at least as large, "
+        "and up to twice as large. Where neurons sit on both sides of a kink, the norm |H^(-1/4) r| (p = 1/2) allows "
+        "an E 1.5 times as large",
         hypotheses=(
             certified(
                 "the certificate's three conditions (stability, contraction, movement) hold at the start, in ball "

@@ -263,8 +263,8 @@ STATEMENTS = (
         source=Source(BEYOND, "docs/proofs/linear_methods.md#rounds-and-clients"),
         note="theorem 4.1 suggests that more clients need more rounds. This holds at a fixed eta_g, because the "
         "server takes the unweighted mean of the updates, and each client's update concerns its own samples only. "
-        "With eta_g = N the server takes the sum of the updates, and the number of rounds stays that of one client "
-        "up to eta_l K. The paper's own Claim B.7 has C_4 ~ (eta_g/N)^2, so that its proof allows eta_g up to N "
+        "With eta_g = N the server takes the sum of the updates, and for small eta_l K the number of rounds is nearly "
+        "that of one client. The paper's own Claim B.7 has C_4 ~ (eta_g/N)^2, so that its proof allows eta_g up to N "
         "where theorem B.3 asks for eta_g = O(1). With larger local steps more clients help less, since P "
         "saturates",
         hypotheses=(

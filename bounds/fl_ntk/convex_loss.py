@@ -282,9 +282,9 @@ STATEMENTS = (
         measure=_measure_rounds,
         symbols={
             H: MAP_SYMBOLS[H],
-            OUTPUTS[0]: "f(t) under the logistic loss, one column a round",
+            OUTPUTS[0]: "f(t) under the logistic loss, one column per round",
             OUTPUTS[1]: "the same under squares",
-            SLOPES[0]: "sum over the local steps of l' at what each client sees, one column a round",
+            SLOPES[0]: "sum over the local steps of l' at the outputs of each client's own model, one column per round",
             SLOPES[1]: "the same under squares",
         },
         left_formula=("f(t+1)",) * 4,

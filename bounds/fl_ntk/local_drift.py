@@ -191,8 +191,8 @@ STATEMENTS = (
         measure=_distance_measure,
         symbols=SAMPLES,
         left_formula=("max_r |w_{k,c,r}(t) - u_r(t)|",) * 2,
-        says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, for every round, client and k = 1..K; printed form: the "
-        "distance to u of the previous round, and in the last round, which has no successor, within that round",
+        says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, for every round, client and k = 1..K; printed form: "
+        "max_r |w_{k,c,r}(t+1) - u_r(t)|, but max_r |w_{k,c,r}(t) - u_r(t)| for the last round, which no round follows",
         families=(NEAR_LABELS,),
         mutants=(power(m, sp.Rational(3, 2)), without(n_c), power(eta_local, sp.Rational(3, 2))),
         uses=("fl-ntk/B.9-13",),

@@ -211,10 +211,11 @@ STATEMENTS = (
     ),
     method_maps(
         "local-steps",
-        "Local momentum, schedules and clients with unequal steps in the kernel regime",
+        "Local momentum, schedules and clients with unequal numbers of steps in the kernel regime",
         note="there are two local steps, so that a client's response f(q) is a polynomial of degree 1. With unequal "
-        "steps, clients 0, 2, ... take only one step. FedNova moves by sum p_c K_c times sum (p_c / K_c) Delta_c",
-        methods=("momentum", "a schedule", "unequal steps", "FedNova with these"),
+        "numbers of steps, clients 0, 2, ... take only one step. FedNova moves by sum p_c K_c times sum (p_c / K_c) "
+        "Delta_c",
+        methods=("momentum", "a schedule", "unequal numbers of steps", "FedNova with unequal numbers of steps"),
         after=_of_local_steps,
         trainings=_local_trainings,
         values=_local_values,
@@ -284,7 +285,7 @@ STATEMENTS = (
             shares: "n_c/n of each sample's client, on the diagonal",
             mu: "strength of FedProx's proximal term",
             beta: "momentum of the clients' steps",
-            prox: "y(t) - y under FedProx, one column a round",
+            prox: "y(t) - y under FedProx, one column per round",
             heavy: "y(t) - y under FedAvg with local momentum",
             scaffold: "y(t) - y under SCAFFOLD, t = 1..T-1",
             before: "y(t-1) - y under SCAFFOLD, t = 1..T-1",

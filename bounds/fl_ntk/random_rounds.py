@@ -159,7 +159,7 @@ def _measure_shuffled(case: RandomRound) -> tuple[Estimate, ...]:
 STATEMENTS = (
     Statement(
         id="fl-ntk/second-moments",
-        title="Random rounds: E r r' goes to C - h (A C + C A') + h^2 L2(C), exactly",
+        title="Random rounds: a round takes C = E r r' to C - h (A C + C A') + h^2 L2(C), exactly",
         kind=Kind.EQUALITY,
         source=Source(BEYOND, "docs/proofs/random_rounds.md#second-moments-of-a-round"),
         note="each round draws s of N clients without replacement; equal weights, h = eta_g/N, A = H P. Batches of "
@@ -194,11 +194,11 @@ STATEMENTS = (
     ),
     Statement(
         id="fl-ntk/mean-square",
-        title="Random rounds fall in the mean square for server steps below N/rho(L1^-1 L2)",
+        title="In random rounds the mean square falls for server steps below N/rho(L1^-1 L2)",
         kind=Kind.EQUALITY,
         source=Source(BEYOND, "docs/proofs/random_rounds.md#the-largest-stable-server-step"),
-        note="E r r' goes to C - h L1(C) + h^2 L2(C). L1^-1 and L2 map positive matrices to positive ones. So the "
-        "radius of the map is below 1 exactly if the radius of h L1^-1 L2 is below 1",
+        note="a round takes C = E r r' to C - h L1(C) + h^2 L2(C). L1^-1 and L2 map positive matrices to positive "
+        "ones. So the radius of the map is below 1 exactly if the radius of h L1^-1 L2 is below 1",
         new=Claim((N / rho, sp.Integer(1))),
         constants=_constants,
         measure=_measure,
@@ -224,14 +224,14 @@ STATEMENTS = (
             f"1 / {RADIUS} at eta_g = (1 + 10^{{-3}}) eta_{{max}}",
         ),
         says_left="the spectral radius of E M (x) M over every choice of clients and batches, at .999 times the "
-        "library's limit, and one over it at 1.001 times the limit",
+        "library's limit, and the inverse of this radius at 1.001 times the limit",
         families=RANDOM_ROUNDS,
         mutants=(scaled(sp.Rational(99, 100)), reversed_comparison()),
         uses=("fl-ntk/mean-square",),
     ),
     Statement(
         id="fl-ntk/shuffled-pass",
-        title="Rounds of shuffled passes: the mean by chains of samples, E r r' by the sets that came before",
+        title="Rounds of shuffled passes: E r by chains of samples, E r r' by recursion over sets of earlier samples",
         kind=Kind.EQUALITY,
         source=Source(BEYOND, "docs/proofs/random_rounds.md#shuffled-passes"),
         note="each round draws s of N clients without replacement; equal weights. A client takes its samples one "

@@ -52,19 +52,19 @@ def _measure(case: DrawnMemory) -> tuple[Estimate, ...]:
 STATEMENTS = (
     Statement(
         id="fl-ntk/rate-sides",
-        title="The rate of SCAFFOLD and FedDyn with drawn clients is between the sides that Cholesky's method proves",
+        title="The rate of SCAFFOLD and FedDyn with drawn clients is between the bounds that Cholesky's method proves",
         kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/random_rounds.md#both-sides-of-a-radius"),
         note="the map T of E z z' takes positive matrices to positive ones. If X and X - T(X)/l are positive definite, "
         "the radius of T is below l. If X - T(X)/l is positive definite and X is not, the radius is at least l. For "
-        "either side X is combined from matrices that a search for the radius has tried, and l is a level beside the "
+        "either bound X is combined from matrices that a search for the radius has tried, and l is a level beside the "
         "radius",
         new=Claim((sp.Integer(1), sp.Integer(1)) * len(OPTIONS)),
         measure=_measure,
         left_formula=("rho_- / rho(E M otimes M)^{1/2}", "rho(E M otimes M)^{1/2} / rho_+") * len(OPTIONS),
-        says_left="for SCAFFOLD with options II and I and for FedDyn: the library's lower side over the root of the "
-        "radius of E M (x) M over every choice of clients and orders, M the map of residual and memories; and that "
-        "root over the upper side",
+        says_left="for SCAFFOLD with options II and I and for FedDyn: the library's lower bound divided by the root of "
+        "the radius of E M (x) M over every choice of clients and orders, M the map of residual and memories; and that "
+        "root divided by the upper bound",
         families=REMEMBERED,
         mutants=(scaled(sp.Rational(9_999_999, 10_000_000)), reversed_comparison()),
         uses=("fl-ntk/drawn-memory", "fl-ntk/passes-with-memory"),

@@ -133,7 +133,7 @@ STATEMENTS = (
         new=Claim((ROUND_MAP * r,) * 2),
         constants=lambda case: map_constants(case, case.initial_gram) | {r: residuals(case)[:, :-1]},
         measure=_measure_x_1,
-        symbols=MAP_SYMBOLS | {r: "y(t) - y, one column a round"},
+        symbols=MAP_SYMBOLS | {r: "y(t) - y, one column per round"},
         left_formula=("y(t+1) - y",) * 2,
         says_left="y(t+1) - y in every round: left 1 of the linearised network, trained in parameter space; left 2 of "
         "the kernel regime of H(0), one round after y(t)",
@@ -201,7 +201,7 @@ STATEMENTS = (
         note="q is the largest eigenvalue of a client block, at most the largest of H. The spectral radius is the "
         "exact rate in the norm |L^-1 r|, H = L L^T, so in this norm ln(eps)/ln(factor) rounds suffice. For small "
         "eta_l q K the factor is 1 - rho lambda with rho = eta_g eta_l K/N, the paper's form; for the squared residual "
-        "this has the exponent 2. As K grows, the factor falls no further than 1 - (eta_g/N) lambda/q. With one local "
+        "the factor is squared. As K grows, the factor falls no further than 1 - (eta_g/N) lambda/q. With one local "
         "step the spectral radius attains the bound",
         hypotheses=(at_most(150), POSITIVE_LIMIT, NO_LOCAL_OVERSHOOT, SERVER_AT_MOST_1),
         new=Claim((FACTOR, FACTOR**T), note="for the spectral radius of M, and for |L^-1 r(T)| / |L^-1 r(0)|"),

@@ -248,7 +248,8 @@ STATEMENTS = (
         "starts uniform near 0 with density 1/(sqrt(2 pi) sigma |x_i|), and the frozen patterns are those of a "
         "Gaussian w orthogonal to x_i. The average over both gives the share of flipped pairs, F m^(-1/2), and "
         "E[H(T) - H(0)] = B m^(-1/2). The drift is not of order 1/m, as it is for a smooth activation: a neuron's "
-        "own sample pulls it on one side of the kink only, so that more neurons leave than enter",
+        "own sample pulls it on one side of the kink only, so that more neurons become inactive on "
+        "the sample than active",
         new=Claim(
             (-HALF, -HALF, sp.log(F), B / F),
             note="exponents in the width of the share of flips and of |E[H(T) - H(0)]|_F; the logarithm of the "

@@ -99,7 +99,8 @@ def _mean_and_spread(label: str, title: str, name: str, note: str, left: str = "
         f"{title}: its mean over networks, and its fluctuation",
         quantities,
         source=ON_WIDTH,
-        note=f"{note}; the RMS of both together has no single exponent: it moves from -3/4 to -1/2",
+        note=f"{note}; the RMS of mean and fluctuation together has no single exponent: as the width grows, it moves "
+        "from -3/4 to -1/2",
         says_left=f"{ON_RUNS}the norm of the mean over networks of {title}, and the RMS distance from that mean",
         families=ladder_families,
         claim_note="exponents of the mean and of the fluctuation",
@@ -325,7 +326,9 @@ RATES = (
         "the root of the share of flipped patterns",
         left="|J(k,t) - J(0,0)|_F",
     ),
-    _mean_and_spread("gram-drift", "H(T) - H(0)", "gram_drift", "X.9: more neurons leave than enter"),
+    _mean_and_spread(
+        "gram-drift", "H(T) - H(0)", "gram_drift", "by X.9 more neurons become inactive on a sample than active"
+    ),
     _mean_and_spread(
         "local-gram-drift", "H(t,k) - H(0)", "local_gram_drift", "at the last local step of the middle round"
     ),
@@ -445,7 +448,7 @@ STATEMENTS = (
         note="no neuron that keeps its pattern moves farther than max_s |X^T (c_T * s)|, s the initial patterns. Runs "
         "exceed this maximum by 0 to 6%, without a trend in the width, so it is taken as a lower bound. A likely "
         "reason, not isolated here: about sqrt(m) neurons cross a kink on the way and may move farther. The "
-        "maximum less a twentieth is claimed, at the largest width",
+        "claim is 19/20 of the maximum, at the largest width",
         new=Claim((1 - TENTH / 2) * farthest / sp.sqrt(m)),
         constants=lambda ladder: {farthest: _farthest(ladder), m: ladder.widths[-1]},
         measure=lambda ladder: _observed(ladder, "movement"),
