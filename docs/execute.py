@@ -3,11 +3,11 @@
     python docs/execute.py [--prose] [NAME ...]
 
 A page is a jupytext script in the percent format; a cell `# !ntkfl ...` is one shell command. Each page runs in a
-kernel of its own with one thread, in an empty temporary folder, where its files are written. Kernels and `ntkfl`
-commands are forks of one process (docs/forked_programs.py). The tests run each page again and compare the outputs.
-Words must be equal, and numbers may differ by 2%. A cell's tags may allow more: `# %% tags=["noise:0.1"]` sets another
-share, and with `"timing"` any number is accepted. The totals in README are taken from FINDINGS.md. A page that takes
-more than 10 seconds says so in its header:
+Jupyter kernel of its own with one thread, in an empty temporary folder, where its files are written. Jupyter kernels
+and `ntkfl` commands are forks of one process (docs/forked_programs.py). The tests run each page again and compare the
+outputs. Words must be equal, and numbers may differ by 2%. A cell's tags may allow more: `# %% tags=["noise:0.1"]` sets
+another share, and with `"timing"` any number is accepted. The script also copies the totals of FINDINGS.md into README.
+A page that takes more than 10 seconds says so in its header:
 
     # ---
     # jupyter:

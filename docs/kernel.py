@@ -1,4 +1,4 @@
-"""Settings of the kernel that runs a page.
+"""Settings of the Jupyter kernel that runs a page.
 
 Figures are SVG. A `!command` writes to a pipe, and the page shows when it fails.
 """
@@ -25,7 +25,7 @@ def run_shell(command: str) -> None:
         print(f"[exit status {started.returncode}]")
 
 
-os.environ.pop("FORCE_COLOR", None)  # the kernel sets this variable, but a pipe shows no colours
+os.environ.pop("FORCE_COLOR", None)  # the Jupyter kernel sets this variable, but a pipe shows no colours
 get_ipython().system = run_shell
 figures = InlineBackend.instance(parent=get_ipython())
 figures.figure_formats, figures.print_figure_kwargs = (

@@ -361,8 +361,8 @@ def deep(depth):
 def test_the_right_kernel_of_every_depth_breaks_nothing(depth, told, examples):
     """The right kernel of every depth breaks nothing.
 
-    The kernel of three layers is positive on rows on which that of two is singular. `check` requires this of a kernel
-    only if it is told the depth.
+    The kernel of three layers is positive definite on rows on which the kernel of two layers is singular. `check`
+    requires this of a kernel only if it is told the depth.
     """
     if depth == 1 and not told:
         return  # A linear kernel breaks a property of all networks with a hidden layer; see BROKEN.

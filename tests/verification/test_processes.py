@@ -1,6 +1,7 @@
 """Tests of several processes: together they give the verdicts of one process.
 
-After a death, an interrupt or an overflow the others continue.
+A process that dies takes no verdict of the other processes with it. An interrupt reports what all processes have
+counted. Runs that overflow leave their statement unresolved, and the other statements are checked.
 """
 
 import multiprocessing
