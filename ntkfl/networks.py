@@ -30,7 +30,7 @@ def network(given: Any, params: Any = None, *, name: str | None = None) -> Model
     may also be a function from seeds to parameters. JAX computes the network on the processor.
 
     Outputs are (b,) or (b, C) for a batch of b samples. Outputs (b, 1) count as (b,), so that they fit labels (n,).
-    `Model.checked_outputs` tests the network's behaviour when it first sees data.
+    `Model.checked_outputs` tests the network's behaviour when the network is first given data.
 
     Args:
         given: a torch module, a JAX function, or a `Model`, which is returned unchanged.

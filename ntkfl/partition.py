@@ -12,7 +12,7 @@ from ntkfl.problem import finite_array
 
 KINDS = ("iid", "dirichlet:ALPHA", "shards:S", "given")
 CLASS_LIMIT = 100  # the largest number of classes; with more distinct labels the labels count as a target of regression
-ALPHA_LIMIT = 1e100  # with a larger alpha the gamma draws from which a Dirichlet draw is computed overflow
+ALPHA_LIMIT = 1e100  # a Dirichlet draw is computed from gamma draws, which overflow if alpha is larger
 
 Owner = Int[np.ndarray, " n"]
 

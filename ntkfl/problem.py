@@ -221,7 +221,7 @@ class Problem:
 )
 @dataclass(frozen=True)
 class Setup:
-    """One run of Algorithm 1.
+    """The sizes, steps and seed of one run of Algorithm 1 of FL-NTK ("the paper").
 
     Args:
         width: number m of hidden neurons.

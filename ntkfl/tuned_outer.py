@@ -2,8 +2,8 @@
 
 Clients take K local steps. The server's (outer) optimizer then steps along the mean of their displacements: plainly,
 with momentum, or with Nesterov's momentum, as in DiLoCo. The server's rate, its momentum and the local steps are tuned.
-Optimizers are compared by E |y - f(T)|^2 at the end of the budget, where the expectation is over all draws, and not by
-their rate in the long run.
+Optimizers are compared by E |y - f(T)|^2 at the end of the budget, and not by their rate in the long run. The
+expectation is over all draws.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ def tune_outer(
     """The best steps of every outer optimizer and every K for a budget, ordered by expected loss, the smallest first.
 
     The search varies the server's rate, its momentum and eta_local together, where eta_local stays below the value at
-    which a client alone diverges. Momentum, or a rate that falls, is never worse than the average with the same K.
-    Beyond that no optimum is promised. `floor` bounds the possible gain.
+    which a client alone diverges. An optimizer with momentum, or with a rate that falls, is never worse than plain
+    averaging with the same K. No further optimum is promised. `floor` bounds the possible gain.
 
     Args:
         problem: data; y (n,) or (n, C).
@@ -146,8 +146,8 @@ def tune_outer(
         A choice for every outer optimizer and number of local steps.
 
     Raises:
-        ValueError: both budgets or none; a budget that allows no round, or so many that the losses take too long; an
-            unknown outer optimizer; labels that are all 0; as `random_rounds`.
+        ValueError: both budgets or none; a budget that allows no round, or so many rounds that computing the expected
+            losses takes too long; an unknown outer optimizer; labels that are all 0; as `random_rounds`.
 
     Source: docs/proofs/random_rounds.md#outer-optimizers.
     """

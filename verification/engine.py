@@ -145,7 +145,8 @@ def _worth(check: Check) -> tuple[bool, bool, int]:
 def _told(progress: Progress | None, before: int, last: bool) -> Progress | None:
     """The progress function of a look.
 
-    It adds the cases of earlier looks to both numbers, and 1 to the total if another look may follow.
+    It adds the cases of earlier looks to the number of cases done and to the total, and 1 to the total if another look
+    may follow.
     """
     if progress is None:
         return None

@@ -74,13 +74,14 @@ class Verdict:
     """The outcome of checking one form of one statement.
 
     `counts`: what became of the drawn cases. `worst`: the worst comparison. `tightness`: the largest and the median
-    left/right; for an equality |difference|/scale instead; for a rate the distance from theory in half-widths.
-    `vacuous`: why the bound is not informative for any possible run; None if the bound is informative. `witness`: the
-    result of the stored case. If the stored case decides, `tightness` includes its ratio. `confirmation`: how a
-    violation was redone. `error`: the exception that ended the check, with its type. `complete`: whether all cases were
-    run, without an interruption. `data`: whose data the cases are made of; the outcome is about the same data.
-    `elsewhere`: for the user's data, the other cases on which the form is known to fail. `seen`: some of the cases, for
-    a picture. `search`: the result of a search that followed the cases.
+    tightness of the comparisons (`compare.Comparison`). This is left/right or right/left for a bound,
+    |difference|/scale for an equality, and the distance from theory in half-widths for a rate. `vacuous`: why the bound
+    is not informative for any possible run; None if the bound is informative. `witness`: the result of the stored case.
+    If the stored case decides, `tightness` includes its ratio. `confirmation`: how a violation was redone. `error`: the
+    exception that ended the check, with its type. `complete`: whether all cases were run, without an interruption.
+    `data`: whose data the cases are made of; the outcome is about the same data. `elsewhere`: for the user's data, the
+    other cases on which the form is known to fail. `seen`: some of the cases, for a picture. `search`: the result of a
+    search that followed the cases.
     """
 
     id: str

@@ -2,8 +2,8 @@
 
 The state z has the residual and, for some methods, remembered vectors. A few matrices describe how a round changes z,
 and every entry of these matrices is enclosed. docs/proofs/any_method.md#the-theorem defines the norm |S z| of states
-and the ball about the fitting weights W*. The matrix S is computed in float64, and enclosures are computed of all that
-follows from S.
+and the ball about the fitting weights W*. The matrix S is computed in float64, and everything that follows from S is
+enclosed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RoundMatrices:
 def round_matrices(
     method: Method, kernel: Estimate, owner: Int[np.ndarray, " p"], eta: float, steps: int
 ) -> RoundMatrices:
-    """T and all N_j of a method of COVERED, for a kernel K (p, p) and the client of each row of K."""
+    """T and all N_j of a method, one of `COVERED`, for a kernel K (p, p) and the client of each row of K."""
     name, options = method.name, method.options
     p, sizes = len(kernel.value), np.bincount(owner)
     clients, remembers = len(sizes), name in REMEMBER

@@ -94,7 +94,7 @@ class PaperFindings:
         return [(nature, group) for nature, group in groups if group]
 
 
-# the address of a page of proofs in the text of a source, where Markdown's signs are escaped
+# the address of a page of proofs in the text of a source, where Markdown's special characters are escaped
 PROOF = re.compile(r"docs/proofs/(?:\w|\\_)+\.md\\#[\w-]+")
 
 
@@ -146,8 +146,8 @@ def _of_paper(paper: str, verdicts: Sequence[Verdict]) -> PaperFindings:
 def counts_as_printed(verdict: Verdict) -> bool:
     """Whether the form counts as printed.
 
-    It does if it stands in a text or a scan that was read, or if it is a user's own form. It does not count if its
-    difference from what holds is known only from a report, or may be an error of the scan.
+    A form counts if it stands in a text or a scan that was read, or if it is a user's own form. It does not count if
+    its difference from what holds is known only from a report, or may be an error of the scan.
 
     Args:
         verdict: a verdict as `verify` returns it.

@@ -1,6 +1,7 @@
 """A kernel compared with networks of finite width.
 
-It is checked how fast the networks' kernels approach it, and whether it is the limit of their mean.
+The check measures how fast the networks' kernels approach the given kernel, and whether that kernel is the limit of the
+networks' mean.
 """
 
 from collections.abc import Callable, Iterator

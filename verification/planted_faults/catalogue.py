@@ -273,7 +273,9 @@ def _without_biases(right: Any, x: Any, network: Any, params: Any, *z: Any) -> A
 
 
 def _weights(kind: str, of: str) -> Fault:
-    """Replaces the weights of the clients called `kind` by those called `of`; they are "size" and "uniform"."""
+    """Replaces the clients' weights of one kind, `kind`, by their weights of another kind, `of`; the kinds are "size"
+    and "uniform".
+    """
     return changed(lambda weights: weights | {kind: weights[of]})
 
 

@@ -28,6 +28,7 @@ from ntkfl.__main__ import COLLECTIONS  # noqa: E402
 
 catalogue()
 gc.set_threshold(*COLLECTIONS)
-gc.freeze()  # what is loaded stays to the end; without this each collection in a worker would look through it
+# what is loaded stays to the end, so it is frozen; otherwise each garbage collection in a worker would look through it
+gc.freeze()
 signal.setitimer(signal.ITIMER_REAL, 0)
 signal.signal(signal.SIGALRM, signal.SIG_DFL)
