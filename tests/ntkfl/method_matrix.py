@@ -100,7 +100,7 @@ def _row(method: str, seen: Seen) -> str:
 
 
 def _count(outcomes: Sequence[str]) -> str:
-    """Returns two numbers as text: how many tests passed, and how many did not."""
+    """Returns as text how many tests passed, and how many did not if there are any."""
     passed = outcomes.count("passed")
     failed = len(outcomes) - passed
     return f"{passed} ({failed} not passed)" if failed else str(passed or "-")

@@ -38,9 +38,9 @@ def fraction(exact: arb) -> Fraction:
 
 
 def encloses(x: arb, value: Fraction, known_to: Fraction = Fraction(0)) -> bool:
-    """Says whether a ball contains a rational number, which may itself be known to an error only.
+    """Says whether a rational number lies in a ball, or outside it by at most `known_to`.
 
-    The decision is exact.
+    The comparison is exact.
     """
     return abs(fraction(x.mid()) - value) <= fraction(x.rad()) + known_to
 

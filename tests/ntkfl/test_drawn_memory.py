@@ -115,8 +115,8 @@ class Batched(Weights):
 def test_every_sequence_of_cohorts_and_batches_adds_up_to_it(method, options, sizes, size, steps):
     """The mean over every sequence of cohorts and batches equals the computed moments.
 
-    Three local steps are needed. Only the third step's pull to the start acts on what the memories' correction has
-    moved.
+    Three local steps are needed: the third gradient is the first one after FedDyn's pull to the start has shortened the
+    way that the memory's correction has moved a client.
     """
     problem, setup = ragged(sizes, seed=4), Setup(eta_local=0.2, local_steps=steps)
     regime = random_rounds(problem, setup, None, method, options, participation=size / len(sizes), batch_size=1)

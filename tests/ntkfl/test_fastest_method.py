@@ -167,9 +167,9 @@ def with_twice(problem, label):
 
 
 def test_samples_twice_of_one_client_have_the_rate_of_the_others():
-    """If one client has samples twice, the rate is that of the other samples.
+    """If the only client has some samples twice, the rate is given by the eigenvalues q > 0 of H.
 
-    A round multiplies by 1 - g (1 - (1 - eta q)^K) on each eigenvalue q > 0 of H. Rounding at q = 0 does not count.
+    A round multiplies by 1 - g (1 - (1 - eta q)^K) on each of these eigenvalues. Rounding at q = 0 does not count.
     """
     problem = digits(16, 1)
     x, y = np.concatenate([problem.x, problem.x[:4]]), np.append(problem.y, problem.y[:4])

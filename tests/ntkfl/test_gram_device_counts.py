@@ -31,7 +31,7 @@ def exact(x, u):
 
 
 def passed_on(monkeypatch):
-    """Returns the list to which the neurons are added whose signs the devices leave to the processor, in order."""
+    """Returns a list that collects, in order, the neurons whose signs the devices leave to the processor."""
     rows = []
 
     def noted(x, u):

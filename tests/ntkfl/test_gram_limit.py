@@ -118,7 +118,7 @@ def test_symmetries(seed, n, d):
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(2, 10), d=st.integers(2, 8))
 def test_positive_semidefinite_and_definite_on_points_in_general_position(seed, n, d):
     x = np.random.default_rng(seed).normal(size=(n, d))
-    x = np.concatenate([x, -x[:1]])  # One antipodal pair is allowed.
+    x = np.concatenate([x, -x[:1]])  # With one antipodal pair H_inf is still positive definite.
     assert smallest_eigenvalue(infinite_estimate(x)).hi > 0
     repeated = infinite_estimate(np.concatenate([x, x[:1]]))
     lowest = smallest_eigenvalue(repeated)

@@ -28,8 +28,8 @@ def regime(problem, method, options, share, steps):
 
 
 def agrees(regime):
-    """Says whether the regime has an outermost real eigenvalue, and asserts that it is the largest of a dense
-    solver.
+    """Says whether the regime has an outermost real eigenvalue, and asserts that it is the largest eigenvalue that a
+    dense solver finds.
     """
     dense = np.linalg.eigvals(regime.round_map)
     outer, turned = regime.round.outer, regime._clients.turned(regime.gram) / regime.problem.n_clients
@@ -161,8 +161,8 @@ def test_the_pace_is_known_where_the_rate_is_nearly_one():
 def test_the_radius_holds_what_rounding_may_hide():
     """The radius includes what rounding may hide.
 
-    If p and b, which are `zero` and `pole`, differ by a rounding error only, the error's root is 1e-8, and no computed
-    difference shows it.
+    If p and b, which are `zero` and `pole`, differ by a rounding error only, no computed difference shows this error.
+    But its square root, about 1e-8, belongs to the radius.
     """
     pole = np.array([0.3, 0.7])
     for hidden in (0, 1e-15, -1e-15):

@@ -252,7 +252,7 @@ def test_too_many_orders_are_refused():
 def scheduled(options):
     """Returns schedules of both steps, and the options without the server's step.
 
-    FedNova and FedProx's limit have a local step only.
+    A method whose options have neither server_rate nor momentum has a schedule of the local step only.
     """
     rates = {"eta_local": (0.3, 0.05, 0.2)}
     if "server_rate" not in options and "momentum" not in options:

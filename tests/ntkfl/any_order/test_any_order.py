@@ -259,7 +259,8 @@ def test_labels_in_one_column_have_signs():
 def test_two_outputs_may_change_places_within_twice_the_radius():
     """A class that leads by 1.49 prediction radii may lose its lead, so a lead of two radii is needed.
 
-    The two outputs have opposite readouts, and one step below the limit exchanges them.
+    The two outputs have opposite readouts, and a single step just below the step limit makes the other output the
+    larger one.
     """
     readout, x, move = np.array([[1.0, -1.0, 0.1], [-1.0, 1.0, 0.1]]), np.array([[1.0, 0.0]]), 1e-3
     network = TwoLayer(np.array([[1 + 1.5 * move, 0.5], [1.0, 0.5], [1.0, -0.5]]), readout)

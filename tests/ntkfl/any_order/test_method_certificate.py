@@ -163,8 +163,9 @@ def test_neurons_near_their_kinks_are_named_and_change_sides():
 
 @pytest.mark.parametrize("kind", ["fedavgm", "scaffold"])
 def test_numbers_of_a_norm_are_upper_bounds_for_any_matrix(kind):
-    """The numbers of a norm are upper bounds of the exact quantities at random vectors, even for norms nobody would
-    choose.
+    """The numbers `rate`, `met` and `reach` of a norm are upper bounds of the exact quantities at random vectors.
+
+    The norms are those that the certificate tries, changed at random.
     """
     name, options = named(kind)
     rng = np.random.default_rng(5)

@@ -96,7 +96,7 @@ MUTANTS = {
 
 
 def planted(seed):
-    """Returns a problem and a network near the limit of the condition, with neurons close to kinks.
+    """Returns a problem and a network near the limit of what can be certified, with neurons close to kinks.
 
     Most such networks are certified with held pairs.
     """
@@ -172,7 +172,7 @@ def test_nan_is_never_certified(poison, monkeypatch):
 
 
 def test_networks_that_miss_the_condition_leave():
-    """Networks that miss the condition may move away: |W - W*| grows in some order.
+    """Networks that are not certified may move away from W*: |W - W*| grows in some order of steps.
 
     W* belongs to the initial patterns and an empty set A of held pairs.
     """

@@ -232,7 +232,8 @@ def test_a_sample_that_may_get_a_pull_is_refused_and_no_other(kind, exported, tm
             x[-1] = at_margin(certificate, float(y[-1, 0]), part)
             changed(tmp_path / str(fine), x=x)
         status, lines = answer(tmp_path / str(fine), capsys)
-        if fine:  # The inequality holds, but under Huber's loss the claim states another size.
+        # The inequality holds. But with Huber's loss the folder's claim names the old size, and the script says so.
+        if fine:
             assert (status == 0) if kind != "huber" else "the claim is not what is shown, {'loss'" in lines[0]
         else:
             where = "huber is half a square" if kind == "huber" else "its loss is 0"
