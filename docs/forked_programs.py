@@ -2,11 +2,11 @@
 
     python forked_programs.py ask SOCKET MODULE WORD ...
 
-does what `python -m MODULE WORD ...` does. This client sends the server one datagram with its folder, its environment,
-its streams and two pipes. Through one pipe the client passes signals on. Through the other pipe the server says how the
-fork ended. The server alone is the parent of the forks and waits for them, so there is no third process that could end
-before it reports a status. If the server itself dies, its clients say so. A fork ends if its client or the server ends.
-The server ends if the process that started it ends.
+does what `python -m MODULE WORD ...` does. The command is a client of the server: it sends one datagram with its
+folder, its environment, its streams and two pipes. Through one pipe the client passes signals on. Through the other
+pipe the server says how the fork ended. The server alone is the parent of the forks and waits for them, so there is no
+third process that could end before it reports a status. If the server itself dies, its clients say so. A fork ends if
+its client or the server ends. The server ends if the process that started it ends.
 """
 
 import atexit

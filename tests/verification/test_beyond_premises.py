@@ -43,8 +43,8 @@ def test_without_a_premise_the_same_cases_count_against_the_claim():
 def test_cases_beyond_the_premise_excuse_no_failure_within_it():
     """Cases beyond the premise excuse no failure within it.
 
-    100 cases with a step above the premise hold. All 8 cases with a smaller step fail, although only a tenth of them
-    may.
+    100 cases hold whose step is above the limit of the premise. All 8 cases with a smaller step fail, although only a
+    tenth of them may.
     """
     statement = get("fl-ntk/B.3")
     options = Options(trials=8, data="sphere", width=32, rounds=2)

@@ -115,7 +115,7 @@ def test_other_kernels_pass_with_claims_of_their_own():
     assert check(coordinate_weighted, rotation_invariant=False, examples=10).ok
 
 
-# The entries are: kernel, options, what must break, the most rows that the smallest data set may have.
+# The entries are: kernel, options, properties that must break, largest number of rows in the smallest counterexample.
 BROKEN = [
     (row_weighted, {}, {"symmetric", "transposes"}, 2),
     (different_alone, {"homogeneous": None, "strictly_positive": None}, {"consistent"}, 1),
