@@ -59,7 +59,7 @@ class BoundsRow:
 
 
 def cube_rows(delta: float = 0.1, seed: int = 0) -> Iterator[BoundsRow]:
-    """Rows about networks drawn in cubes of side d; of five draws, each row shows the one with the largest gap.
+    """Rows about networks drawn in cubes of side d; each row shows the draw whose gap is the largest among five draws.
 
     Args:
         delta: failure probability of Theorem 3.5 and R1, default .1.

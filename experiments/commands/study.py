@@ -196,7 +196,8 @@ def run(
     Every axis of the grid has an option that replaces its values; `ntkfl study list` shows these options. Every cell of
     the grid is one run, and is stored in a file. So the same command continues where it was stopped. A cell that failed
     leaves its traceback, and is tried again by the same command. Exit status: 0 done, 1 an answer contradicts theory
-    and is not recorded to do so, or cells failed, 2 bad input or a run that cannot go on, 130 stopped by Ctrl-C.
+    and the contradiction is not recorded, or cells failed, 2 bad input or a run that cannot go on, 130 stopped by
+    Ctrl-C.
     """
     from experiments.studies.running.one_thread import limit_to_one_thread
 
@@ -260,8 +261,8 @@ def show(
 ) -> None:
     """Show the answers of the study in a folder, computed again from its results.
 
-    Exit status: 0 done, 1 an answer contradicts theory and is not recorded to do so, or there are no results, 2 bad
-    input.
+    Exit status: 0 done, 1 an answer contradicts theory and the contradiction is not recorded, or there are no results,
+    2 bad input.
     """
     from experiments.studies.running.code_version import version_of
     from experiments.studies.study_folder import StudyFolder

@@ -165,7 +165,7 @@ Write = Callable[[str | bytes], None]
 
 @contextmanager
 def reserved(*paths: Path | None, inputs: tuple[str | None, ...] = ()) -> Iterator[tuple[Write | None, ...]]:
-    """For each path, a function that writes text or bytes to the path in one step; None for a path that is None.
+    """Functions that write text or bytes to these paths in one step; None for a path that is None.
 
     On entry a temporary file is made beside the path. The function writes its content to that file, which then replaces
     the file at the path. Until then an earlier file stays; if the function is not called, nothing changes.

@@ -23,7 +23,7 @@ def is_piped() -> bool:
 
 
 def page_width() -> int:
-    """The width of text in columns: that of the terminal, within limits."""
+    """The width of text in columns: the terminal's width, within limits."""
     return max(NARROWEST, min(WIDEST, console().width))
 
 

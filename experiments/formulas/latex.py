@@ -12,7 +12,7 @@ from verification.plain_text import signed_terms
 
 HALF = sp.Rational(1, 2)
 LONG = 100  # a fraction with a larger denominator is written as a decimal, if the decimal is finite
-ZEROS = 5  # at least so many zeros in a number are written as a power of ten
+ZEROS = 5  # at least this many zeros in a number are written as a power of ten
 
 
 @dataclass(frozen=True)

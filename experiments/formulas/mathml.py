@@ -20,8 +20,8 @@ from experiments.formulas.breaking import pieces
 from experiments.formulas.latex import in_parentheses, latex, terms, typed
 from verification.plain_text import RELATION, claim_lines, left_out, plain
 
-LONG = 20  # a matrix that is repeated gets a name if its text has at least so many characters
-REPEATED = 14  # in a long formula, a repeated part gets a name if it is at least about so many characters wide
+LONG = 20  # a matrix that is repeated gets a name if its text has at least this many characters
+REPEATED = 14  # in a long formula, a repeated part gets a name if it is at least about this many characters wide
 NAME = "M"
 
 
@@ -123,14 +123,14 @@ def _transposes(matrix: sp.Basic) -> int:
     return sum(isinstance(node, sp.Transpose) for node in sp.preorder_traversal(matrix))
 
 
-# A formula that is wider than about so many characters may get names for its long parts. It gets them if it must be
+# A formula that is wider than about this many characters may get names for its long parts. It gets them if it must be
 # shown whole, or if a piece of it is too wide for a phone.
 BULKY = 100
-WIDEST = 44  # a sum that is wider than about so many characters is broken before its terms
-NARROWEST = 30  # the width of a row on a phone, in about so many characters; a wider row may continue in the next line
-# a piece wider than about so many characters does not fit a phone, unless its letters are too small to read
+WIDEST = 44  # a sum that is wider than about this many characters is broken before its terms
+NARROWEST = 30  # the width of a row on a phone, in characters, roughly; a wider row may continue in the next line
+# a piece wider than about this many characters does not fit a phone, unless its letters are too small to read
 SCROLLS = 60
-# if a piece of the rows is wider than so many characters, the rows get this class
+# if a piece of the rows is wider than this many characters, the rows get this class
 SIZES = ((48, "widest"), (42, "wide"))
 SIGNS = {"≤": r"\le", "≥": r"\ge", "=": "="}
 

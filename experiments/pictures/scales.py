@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NEAR = {"x": 0.22, "y": 0.08}  # labels that are nearer than these shares of an axis would overlap
 HAIR = 0.004  # error bars that are shorter than this share of an axis are invisible
-APART = 4  # an axis is widened to show the line left = right, if the line is at most so many decades from the points
+APART = 4  # an axis is widened to show the line left = right, if the line is at most this many decades from the points
 
 
 @dataclass
@@ -115,7 +115,7 @@ def bring_together(xs: Scale, ys: Scale) -> None:
 
 
 def bars(scale: Scale, at: np.ndarray, errors: Sequence[float]) -> np.ndarray | None:
-    """The error bars that are long enough to be visible, (2, points), with 0 for the others; None if none is."""
+    """The error bars, (2, points), with 0 for bars too short to be visible; None if no bar is visible."""
     half = np.asarray(errors, float)
     half = np.where(np.isfinite(half), half, 0.0)
     with np.errstate(all="ignore"):

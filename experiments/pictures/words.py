@@ -19,7 +19,7 @@ from verification.verdict_page import ratio_text
 
 # the largest number of letters in the meaning of a knob; a longer meaning is replaced by the knob's symbol
 WORDS_LETTERS = 48
-LEFT_LETTERS = 34  # a left side with at most so many letters is written beside an axis
+LEFT_LETTERS = 34  # a left side with at most this many letters is written beside an axis
 SYMBOLS = {"eta_local": "eta_l", "eta_global": "eta_g", "local_steps": "K", "rounds": "T", "width": "m"}
 
 

@@ -1,6 +1,6 @@
 """The charts of a study that defines no charts.
 
-One shows the quantities along an axis, another the measured numbers beside those of theory.
+One chart shows the quantities along an axis. Another chart shows the measured numbers beside the numbers of theory.
 """
 
 from collections.abc import Sequence

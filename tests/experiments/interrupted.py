@@ -35,9 +35,9 @@ gc.set_threshold(3, 1, 1)
 gc.set_threshold = lambda *_: None  # commands make collections rare when they start
 """
 PATIENCE = 300.0  # seconds after which an interrupt counts as ignored, however busy the machine is
-EARLY = 2.5  # Half of the interrupts come within so many seconds of the start, mostly during imports.
-LATE = 1.5  # The others come within so many seconds of the first printed word.
-SILENT = 5.0  # If a command prints nothing, LATE counts from so many seconds after the start, when the command works.
+EARLY = 2.5  # Half of the interrupts come within this many seconds of the start, mostly during imports.
+LATE = 1.5  # The others come within this many seconds of the first printed word.
+SILENT = 5.0  # If a command prints nothing, LATE counts from this many seconds after the start, when the command works.
 
 # Each command works for hours unless it is stopped. {0} is its folder, {1} the folder with the files of `prepared`, and
 # {2} the address of its cluster.

@@ -84,7 +84,7 @@ def certify(
 ) -> None:
     """Certify a network: prove that Algorithm 1 converges on it, at which rate, and how far a neuron moves at most.
 
-    Without --after or --watch, the certified network is the one drawn from the seed, before any training. At a later
+    Without --after or --watch, the certified network is drawn from the seed and not trained yet. At a later
     round two theorems are tried (fl-ntk/X.11 and X.12), and the stronger result is printed. The outputs y(0), the Gram
     matrix H and the radius R of this result are those of the network at that round.
 

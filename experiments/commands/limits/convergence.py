@@ -58,7 +58,7 @@ def rate(
             help="factors of eta_local in the first, second, ... local step; the last factor is for all later steps",
         ),
     ] = None,
-    ima_window: Annotated[int | None, "the server sends out the mean of so many of its last models (IMA)"] = None,
+    ima_window: Annotated[int | None, "the server sends out the mean of this many of its last models (IMA)"] = None,
     participation: Annotated[float, "share of the clients that a round draws"] = 1.0,
     batch_size: Annotated[
         int | None,
@@ -77,7 +77,7 @@ def rate(
         ),
     ] = None,
     runs: Annotated[
-        int | None, "estimate the loss after --rounds rounds (100) from so many runs, even for thousands of samples"
+        int | None, "estimate the loss after --rounds rounds (100) from this many runs, even for thousands of samples"
     ] = None,
 ) -> None:
     """Print the rate in the kernel regime, the stability limits of the steps, and the rounds until a given residual.
@@ -128,7 +128,7 @@ def rate(
             "cohorts": None if cohorts is None else [numbers_of("cohorts", part, int) for part in cohorts.split("/")],
         }
 
-        # This comes before H is computed, since the error message of that computation does not name --runs.
+        # This check comes before H is computed, since the error message of that computation does not name --runs.
         def fits(problem: "Problem") -> None:
             if chance and runs is None:
                 from ntkfl.limit.random_regime import require_moments

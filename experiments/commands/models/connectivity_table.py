@@ -34,13 +34,13 @@ def connectivity_table(
     There are four bounds: FedGuCci's Theorem 3.5, and three bounds that are proved here, called R1, the sure bound and
     R2 (`ntkfl show fedgucci/R1`, `fedgucci/R2`).
 
-    The first rows are about networks drawn in cubes of side d around an anchor network; of five draws, the one with the
-    largest gap is shown. The other rows are about networks with both layers trained, on even against odd classes
-    (logistic loss) and on ten classes (cross-entropy, for which every bound is multiplied by sqrt 2). The networks
-    "alone" and "connected" are trained on halves of the images, from different starts: "alone" without, and "connected"
-    with the connectivity loss to an anchor that was trained on all images. "FedAvg" and "FedGuCci" are the two clients
-    of the last round with the largest accuracy barrier. Their data are split by Dirichlet(0.3), and their anchor is the
-    global network at the beginning of that round.
+    The first rows are about networks drawn in cubes of side d around an anchor network. Each of these rows shows the
+    draw whose gap is the largest among five draws. The other rows are about networks with both layers trained, on even
+    against odd classes (logistic loss) and on ten classes (cross-entropy, for which every bound is multiplied by sqrt
+    2). The networks "alone" and "connected" are trained on halves of the images, from different starts: "alone"
+    without, and "connected" with the connectivity loss to an anchor that was trained on all images. "FedAvg" and
+    "FedGuCci" are the two clients of the last round with the largest accuracy barrier. Their data are split by
+    Dirichlet(0.3), and their anchor is the global network at the beginning of that round.
 
     For trained networks d is the side of the smallest cube around the anchor that holds both networks. Trained networks
     are no uniform draws from this cube. So Theorem 3.5 and R1 are shown for them only for comparison, while the sure

@@ -24,9 +24,9 @@ def requirements(
     """Print the width and the local step that Theorem B.3 of FL-NTK requires, and the number of rounds at its rate.
 
     By default there are six data sets on the sphere, of different n and d, with 2 clients, and eta_global is 1. With
-    --data or --n one data set is taken, the one that these options name. lambda and kappa are the smallest eigenvalue
-    and the condition number of H_inf. The standard deviation sigma of the initial weights is 1, and the failure
-    probability delta is .1.
+    --data or --n only the data set that these options name is taken. lambda and kappa are the smallest eigenvalue and
+    the condition number of H_inf. The standard deviation sigma of the initial weights is 1, and the failure probability
+    delta is .1.
     """
     from bounds.fl_ntk.theorem_requirements import requirements as asked
     from ntkfl import data

@@ -260,7 +260,7 @@ def _megabytes(point: Point) -> float:
     """The memory of a cell, from measured ones.
 
     On digits the barriers took 565 megabytes with 16 units, 729 with 1024 and 1212 with 4096. With far more units the
-    memory is mostly that of finding the permutation.
+    search for the permutation takes most of the memory.
     """
     width = point["width"]
     return 600 + max(0.17 * width, 2e-5 * width**2) + 6.4e-5 * _weights(point)

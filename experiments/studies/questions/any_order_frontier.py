@@ -1,8 +1,8 @@
 """Any-order frontier: from which round on is convergence proved for every order of training, and what limits the proof?
 
 Networks train on digits with tuned heavy-ball momentum at the server. Every few rounds three certificates are tried on
-the network: the any-order certificate, and those of the statements fl-ntk/X.11 and X.12. X.11 is also tried on the
-network before training, at a step so short that a shorter one would not change its result.
+the network: the any-order certificate, and the certificates of the statements fl-ntk/X.11 and X.12. X.11 is also tried
+on the network before training, at a step so short that a shorter one would not change its result.
 
 A further quantity, measured before training, is the largest distance D from the weights to a fit of the labels at which
 the any-order certificate would hold. A chain reaction in D limits this distance. Of the m n pairs of neuron and sample,
@@ -62,7 +62,7 @@ ROUNDS, EVERY = 300, 5
 SHARE = 0.5  # eta_local as a share of its stability limit
 SHORT = 1e-4  # before training X.11 is tried at this share of eta_local, a step too short to change the result
 NEVER = ("round", "round_x", "held")  # quantities that have no value if no round is certified
-WIDE = 500  # the power of the width is fitted to networks with at least so many neurons
+WIDE = 500  # the power of the width is fitted to networks with at least this many neurons
 SOURCE = "docs/proofs/any_order.md#the-theorem"
 
 

@@ -1,9 +1,9 @@
 """Asymmetry: how does the asymmetry of the Gram matrix H(t,k) of local step k grow with k, and fall with the width m?
 
-Row i of H(t,k) is computed with the activation patterns of the server's weights, and column j with those of the weights
-of j's client after k local steps. So H(t,k) is symmetric at k = 0, and for K = 1 it is always symmetric. H(t,k) differs
-from its transpose because local steps flip activations. About eta_l k m^(1/2) activations flip, and each of them adds
-or subtracts about 1/m.
+Row i of H(t,k) is computed with the activation patterns of the server's weights. Column j is computed with the patterns
+of the weights that sample j's client has after k local steps. So H(t,k) is symmetric at k = 0, and for K = 1 it is
+always symmetric. H(t,k) differs from its transpose because local steps flip activations. About eta_l k m^(1/2)
+activations flip, and each of them adds or subtracts about 1/m.
 """
 
 from collections.abc import Iterable

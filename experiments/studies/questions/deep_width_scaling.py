@@ -46,9 +46,9 @@ TO_LIMIT, TO_OWN = ("kernel", "limit", "prediction"), ("own", "drift")
 POWER = dict.fromkeys(TO_LIMIT, -0.5) | dict.fromkeys(TO_OWN, -1.0)
 # number of widths for which a panel shows runs; distance between several points that are drawn on one line
 SHOWN, APART = 3, 0.2
-# a convolution takes so many times as long as a dense layer with as many neurons as the convolution has channels
+# a convolution takes this many times as long as a dense layer with as many neurons as the convolution has channels
 CONVOLUTION = 100
-WIDEST = 4  # a second slope is fitted to so many of the largest widths
+WIDEST = 4  # a second slope is fitted to this number of the largest widths
 NOTE = "the interval includes the change of the slope if the two smallest widths are left out"
 BENDS = "no single power: smooth parts fall as m^(-1), the average effect of kinks as m^(-1/2)"
 

@@ -70,7 +70,7 @@ class StoredGroups(Rungs):
         return cls(widths, counts, float(cells.limit.mean()), ordered)
 
     def samples(self, name: str) -> list[np.ndarray]:
-        """For each width, one field of every group.
+        """One field of every group, for each width.
 
         Raises:
             NoSlope: a value is infinite.

@@ -41,12 +41,12 @@ def measure(point: Point) -> Measured:
 
 
 def used(number: int, window: int, start: int) -> int:
-    """The number of models whose mean is sent out after so many rounds."""
+    """The number of models whose mean is sent out after `number` rounds."""
     return min(window, number + 1) if number >= start else 1
 
 
 def second_moment(rho: float, window: int, start: int, rounds: int) -> float:
-    """E v^2 after so many rounds, computed round by round from the mean and covariance of the last models."""
+    """E v^2 after `rounds` rounds, computed round by round from the mean and covariance of the last models."""
     mean, covariance = np.zeros(window), np.zeros((window, window))
     mean[0] = DISTANCE
     down = np.eye(window, k=-1)

@@ -138,7 +138,7 @@ def measure(point: Point) -> Measured:
     choice = tuned(of, point["tuned_for"], point["local_steps"])[point["outer"]]
     exact, model = predicted(of, *(point[axis] for axis in CANDIDATE)), network(name, seed)
     start = model.outputs(model.initial(0), torch.tensor(given.x)).detach().numpy()
-    share = SAMPLES // CLIENTS / BATCH  # the gradients of a batch stand for those of all samples of the client
+    share = SAMPLES // CLIENTS / BATCH  # the gradients of a batch stand for the gradients of all samples of the client
     setup = Setup(eta_local=share * choice.eta_local, local_steps=choice.local_steps, seed=seed)
     method = build(choice.method, HalfSquares("sum"), **choice.options)
     run = network_federation(replace(given, y=given.y + start), setup, model, method=method)
@@ -191,8 +191,8 @@ class Ranking:
     def seen(self, first: int, other: int) -> int:
         """The sign of the difference of two candidates' trained losses, or 0 if the difference is within its error.
 
-        The difference is that of the mean logarithms of the losses. The intervals of all pairs together have the level
-        of an answer. A loss that is infinite for all seeds is larger than one that is finite for all seeds.
+        The means of the logarithms of the losses are compared. The intervals of all pairs together have the level of an
+        answer. A loss that is infinite for all seeds is larger than one that is finite for all seeds.
         """
         pairs = len(self.names) * (len(self.names) - 1) / 2
         one, two = self.trained[first, :, -1], self.trained[other, :, -1]

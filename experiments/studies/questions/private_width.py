@@ -70,7 +70,7 @@ def measure(point: Point) -> Measured:
         losses.append(float(((labels - np.maximum(before, 0) @ readout) ** 2).mean()))
         if now == ROUNDS:
             break
-        moves = np.zeros_like(before)  # the weights of client c move along its sample, those of neuron r by moves[c, r]
+        moves = np.zeros_like(before)  # client c moves the weights of neuron r by moves[c, r] times its sample
         for _ in range(at.local_steps):
             here = before + moves
             left = labels - np.maximum(here, 0) @ readout
@@ -85,7 +85,7 @@ def measure(point: Point) -> Measured:
 
 
 def _ratios(cells: Cells, epsilon: float, initial: float) -> list[np.ndarray]:
-    """For every width, the losses of trained networks over the expected loss after the last round, (seeds,)."""
+    """The losses of trained networks divided by the expected loss after the last round, (seeds,) for every width."""
     own = cells.sel(epsilon=epsilon, initial=initial, round=ROUNDS)
     ratio = (own["loss"] / own["expected"]).transpose("width", SEED).to_numpy()
     return [row[~np.isnan(row)] for row in ratio]

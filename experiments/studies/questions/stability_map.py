@@ -29,8 +29,8 @@ SPHERE = "sphere"
 N_SAMPLES, FEATURES, CLIENTS, WIDTH, ROUNDS = 12, 12, 3, 4096, 120
 DEEP_WIDTH = 256  # the width of networks other than FL-NTK's
 SMALL = 0.01  # from a residual up to this size, growth depends only on H(0)
-# A run has grown if its residual reaches GROWN times the initial one. Larger multiples than MOST, also those of an
-# overflow, are recorded as MOST.
+# A run has grown if its residual reaches GROWN times the initial one. Multiples above MOST are recorded as MOST, and so
+# is an overflow.
 GROWN, MOST = 3.0, 1e6
 DECIDED = 100.0  # a run can show its growth only if the kernel regime predicts this multiple within ROUNDS
 ETA, SERVER, STEPS, SIZE = "eta_local", "eta_global", "local_steps", "residual"
@@ -156,9 +156,9 @@ def _not_before(cells: Cells, size: float) -> Answer:
 def _boundaries(cells: Cells) -> np.ndarray:
     """Three steps for each column of the grid, each divided by the limit.
 
-    They are the largest step without growth, the smallest with growth, and the smallest tried. If there is no such
-    step, the first is 0, and the second infinite. Columns are left out if a run is missing, or if the client step is
-    not below its own limit.
+    They are the largest step without growth (0 if there is none), the smallest step with growth (infinite if there is
+    none), and the smallest step that was tried. Columns are left out if a run is missing, or if the client step is not
+    below its own limit.
 
     A step without growth does not count if its run, according to the kernel regime, grows too slowly to show growth
     within ROUNDS. A fine grid has such steps beyond the limit.

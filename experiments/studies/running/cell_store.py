@@ -96,8 +96,8 @@ def _digest(arrays: Arrays, about: Mapping[str, str]) -> str:
     return digest.hexdigest()
 
 
-# A cell that took so many seconds is worth an fsync, which takes some ms. If a power cut damages the file of a
-# shorter cell, the checksum reveals it.
+# The file of a cell that took at least this many seconds is worth an fsync, which takes some milliseconds. If a power
+# cut damages the file of a shorter cell, the checksum reveals it.
 WORTH_A_FLUSH = 0.1
 
 

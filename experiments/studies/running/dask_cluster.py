@@ -93,7 +93,7 @@ class DaskCluster:
         self._client.close()
 
     def wait_for_workers(self, count: int) -> None:
-        """Wait until the cluster has so many workers; a run needs no call of this, and begins with the first worker."""
+        """Wait until the cluster has `count` workers; a run needs no call of this, and begins with the first worker."""
         self._client.wait_for_workers(count)
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
