@@ -164,7 +164,7 @@ class ClientsResponse:
 
     response: Float[np.ndarray, " n"]  # P at the eigenvalues of H_D, the matrix of the clients' own blocks
     nu: Float[np.ndarray, " n"] | None = None  # eigenvalues of H P, ascending
-    # With the eigenvectors Q of P^(1/2) H P^(1/2): its eigenvalues; P^(-1/2) Q; Q^T P^(1/2)
+    # the eigenvalues of P^(1/2) H P^(1/2); P^(-1/2) Q; Q^T P^(1/2), where Q has the eigenvectors of P^(1/2) H P^(1/2)
     modes: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
 

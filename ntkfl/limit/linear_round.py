@@ -234,11 +234,11 @@ class LinearRound:
     def numbers(self) -> tuple[Float[np.ndarray, "p p"], Float[np.ndarray, " p"]]:
         """The pair (N, j) of a matrix and a vector that describe the server's step.
 
-        Let z consist of the outputs and of the p vectors of the memory. A round maps z to N z + j times the mean
-        displacement.
+        Let z consist of the residual and of H times each vector of the memory. A round maps z to N z + j H d, where d
+        is the mean displacement. N and j act on the parts of z.
         """
         assert self.server is not None
-        # unit vectors of the mean displacement, of the outputs and of each vector of the memory
+        # unit vectors of the mean displacement, of the residual and of each vector of the memory
         unit = np.eye(2 + self.memory)
         move, memory = self.server(unit[:1], tuple(unit[2 + k : 3 + k] for k in range(self.memory)))
         rows = np.concatenate([unit[1:2] - move, *memory])

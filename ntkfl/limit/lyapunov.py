@@ -1,9 +1,10 @@
-"""Error bounds for methods that remember one vector and whose steps change, by a norm that hardly grows in a round.
+"""Error bounds for methods that remember one vector and whose steps change.
 
-The errors have a position y and a motion m, which is a multiple of the error of the method's memory. A round maps them
-by m <- (1 - p) m - A H y - B H m, and then y <- y + m with the new m. Here p, A and B are functions of H_D, which holds
-the clients' own blocks of H and is 0 elsewhere. Let S = 1 / A and C = B / A. With suitable numbers c and h and a
-function K of H_D, rounds of the same steps do not lengthen the norm whose square is
+The errors are measured in a norm that hardly grows in a round. They have a position y and a motion m, which is a
+multiple of the error of the method's memory. A round maps them by m <- (1 - p) m - A H y - B H m, and then y <- y + m
+with the new m. Here p, A and B are functions of H_D, which holds the clients' own blocks of H and is 0 elsewhere. Let S
+= 1 / A and C = B / A. With suitable numbers c and h and a function K of H_D, rounds of the same steps do not lengthen
+the norm whose square is
 
     |y + c m|_H^2 + m' (K - h H) m,   where |v|_H^2 = v' H v and ' transposes.
 
@@ -329,8 +330,8 @@ def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) 
     constants.
 
     Raises:
-        ValueError: a round may lengthen every norm that was tried. With `growing` an error is raised only if no factor
-            by which the norm grows is known.
+        ValueError: a round may lengthen every norm that was tried. With `growing` a round may do so if the factor by
+            which its norm grows is known.
     """
     norms: list[RoundNorm] = []
     before: _Known | None = None

@@ -218,7 +218,7 @@ class StateMoments:
         """
         least, most = 0.0, float("inf")
         if self.noise is not None:
-            with suppress(ValueError):  # the search for S has not ended, or squares overflow float64
+            with suppress(ValueError):  # the search for the radius has not ended, or squares overflow float64
                 tried = self._radius[1]
                 least, most = (least, most) if tried is None else self._beside(tried)
         if least == 0:
@@ -258,8 +258,8 @@ class StateMoments:
 
         Let T be the map divided by the radius, and let Z be a combination of the tried moments for which Z - T(Z) is
         nearly the unit matrix minus a multiple of the eigenvector S. To test whether the radius of T is below a level
-        above 1, let X = Z + c S. To test whether it is above a level below 1, let X = Z - c S. For some c, D = level X
-        - T(X) is then near the unit matrix. The code tests whether D and X are positive definite.
+        above 1, let X = Z + c S. To test whether it is at least a level below 1, let X = Z - c S. For some c the matrix
+        D = level X - T(X) is then near the unit matrix. The code tests whether D and X are positive definite.
 
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
@@ -313,7 +313,8 @@ class StateMoments:
 
     @property
     def _sides_of_rest(self) -> tuple[float, float]:
-        """A lower and an upper bound of the radius; one of them is 1 if it is known on which side of 1 the radius is.
+        """A lower and an upper bound of the radius: 0 and u < 1, or 1 and infinity, or 0 and infinity if neither is
+        known.
 
         Let X be symmetric and D = X - T(X) positive definite, where T is the map. If X is positive definite, T(X) = X -
         D <= u X with u < 1, and the radius is at most u. If X is not, the radius is at least 1, since otherwise X would
@@ -505,7 +506,7 @@ def _definite(matrix: Second, off: float) -> bool:
 
 
 PRECISE = 1e-10  # relative error of rates and limits
-GAIN_ERROR = 1e-9  # relative error of a gain by Arnoldi's method, besides the error of the slowest mode
+GAIN_ERROR = 1e-9  # relative error of a gain by Arnoldi's method, in addition to the error of the slowest mode
 ASIDE = 1e-9, 1e-7, 1e-5, 1e-3  # relative distances from the rate at which proofs of lower and upper bounds are tried
 DENSE = 8  # the largest number of modes for which the map of their second moments is formed as a matrix
 STATIONARY = 200  # number of restarts of the solver of the stationary equation
@@ -636,7 +637,8 @@ class MeanSquare:
         mean = self.round.limit / (rate * float(self.nu[-1]))
         if self.draws is None:
             return mean
-        # with the factor g, C becomes C - g L1(C) + g^2 L2(C), and the limit of g is 1 / radius(L1^-1 L2)
+        # with the factor g, a round maps the second moments C to C - g L1(C) + g^2 L2(C), and the limit is g = 1 /
+        # radius(L1^-1 L2)
         if not self.round.memory:
             both, pairs = np.outer(self.nu, self.nu), np.add.outer(self.nu, self.nu)
             return 1 / (rate * self._largest(lambda second: (both * second + self._noise(second)) / pairs))
@@ -671,7 +673,8 @@ class MeanSquare:
         """The trace of the covariance of the residual, as t goes to infinity.
 
         With the modes F, this covariance is F S F^T, where S = h(1) (F^T Noise(F S F^T + rest rest^T) F + s^2 I), with
-        the product by h(1) taken entry by entry.
+        the product by h(1) taken entry by entry. Here `rest` is the part of the residual that no round changes, and s
+        is `gaussian`.
 
         Source: docs/proofs/random_rounds.md#gaussian-noise.
 
@@ -704,7 +707,7 @@ class MeanSquare:
         return self._trace(second.reshape(driven.shape))
 
     def _trace(self, second: np.ndarray) -> float:
-        """The trace of F second F^T."""
+        """The trace of F S F^T, where S is `second`."""
         return float(np.einsum("ni,ij,nj->", self.modes, (second + second.T) / 2, self.modes, optimize=True))
 
     def _noise(self, second: np.ndarray) -> np.ndarray:
@@ -774,7 +777,7 @@ class MeanSquare:
 
 
 def _by_powers(product: Callable[[np.ndarray], np.ndarray], vector: np.ndarray) -> float:
-    """The largest eigenvalue by the power method, started from a vector that is not orthogonal to its eigenvector."""
+    """The largest eigenvalue by the power method; `vector` must not be orthogonal to the eigenvector."""
     value = 0.0
     for _ in range(POWERS):
         vector = vector / np.linalg.norm(vector)

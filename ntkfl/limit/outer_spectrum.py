@@ -180,7 +180,8 @@ def _product(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return matrix @ vectors.real + 1j * (matrix @ vectors.imag)
 
 
-CLOSE = 1e-15  # width of the interval that encloses an eigenvalue, times w if w > 1; 1 - z may be as small as 1e-10
+# width of the interval that encloses an eigenvalue, times w if w > 1; it is so small because 1 - z may be 1e-10
+CLOSE = 1e-15
 ROUNDING = 1e-14  # relative error of b and of p; if b - p cancels, the root of this error decides the radius
 NEAR = 1e-3  # the next Cholesky factor is tried at this share of the interval, from its lower end
 INVERSE = 3  # steps of inverse iteration from one eigenvector to the next
@@ -250,7 +251,7 @@ class OuterSpectrum:
         The result is -1 where the radius is known to be below 1, and 1 where it is at least 1. It is 0 where rounding
         leaves this open, and None where complex eigenvalues may be as large as 1.
 
-        No eigenvalue is 1 or above. So the radius is below 1 exactly if all eigenvalues are above -1, and they are
+        No eigenvalue is 1 or above. So the radius is below 1 exactly if all eigenvalues are above -1. This holds
         exactly if -T(-2) is positive definite.
         """
         if not self.known:

@@ -302,7 +302,7 @@ class RandomRegime(Regime):
         steps = f"{self.method} at eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
         if limits.eta_global > 0:
             return f"{steps} is stable in the mean square for a server rate below {limits.eta_global:.6g} only"
-        return f"{steps} is not stable in the mean square; smaller steps may be"
+        return f"{steps} is not stable in the mean square; try smaller steps"
 
     def root_mean_square(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """sqrt(E |r(t)|^2), in the shape of `rounds`; |.| is the norm over all samples and outputs.
@@ -353,7 +353,7 @@ class RandomRegime(Regime):
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
         Raises:
-            ValueError: as `outputs`; too many samples and choices, whose variance `sampled` estimates.
+            ValueError: as `outputs`; too many samples and choices for the exact variance, which `sampled` estimates.
 
         Source: docs/proofs/random_rounds.md#the-loss-of-a-run.
         """
@@ -521,8 +521,9 @@ class RandomRegime(Regime):
     def stationary_mean_square(self, initial_outputs: ArrayLike | None = None) -> float:
         """The limit of E |r(t)|^2; infinite if the mean square grows.
 
-        Without Gaussian noise the limit consists of the part of the residual that no weights can change, and of the
-        effect of the draws on it. If cohorts take turns, the limit is the mean over a cycle of cohorts.
+        Without Gaussian noise the limit has two contributions: the part of the residual that no weights can change, and
+        the fluctuations that the draws cause because of this part. If cohorts take turns, the limit is the mean over a
+        cycle of cohorts.
 
         Args:
             initial_outputs: y(0), 0 unless given; it matters only if H is singular.
@@ -677,8 +678,9 @@ class RandomRegime(Regime):
         return map(self._of_round, count())
 
     def _size(self, points: int) -> int:
-        """Number of entries of the state, which consists of the residuals at the points of a kernel and of the
-        memory.
+        """Number of entries of the state.
+
+        The state has the residuals at the points of a kernel, and as many numbers for each vector of the memory.
         """
         return points * (1 + self.mean.round.memory)
 
@@ -740,7 +742,7 @@ class RandomRegime(Regime):
     def _onward(
         self, states: Float[np.ndarray, "s k"], known: Float[np.ndarray, "p n"], further: np.ndarray | float = 0.0
     ) -> Float[np.ndarray, "s k"]:
-        """The states after a mean round, from states at the points of `known`.
+        """The states after a mean round, from states at the points that belong to the rows of `known`.
 
         The displacements `further` are added to the clients' mean displacement.
         """

@@ -131,9 +131,9 @@ class ClientModes:
         ]
 
     def sum_of_largest(self, values: Float[np.ndarray, " n"]) -> float:
-        """The sum over clients of their largest value.
+        """The sum over the clients of each client's largest value.
 
-        If the values bound a positive matrix's blocks, this sum bounds the matrix.
+        If each client's values bound its block of a positive matrix, this sum bounds the matrix.
         """
         return sum(float(values[owned].max()) for owned in self.members)
 
@@ -217,7 +217,8 @@ class RoundModes:
         nu, q = np.linalg.eigh(_symmetric(clients.apply(root, clients.apply(root, gram).T)))
         nu = np.where(nu > _rounding(nu), nu, 0.0)
         drive = clients.apply(root, q)
-        basis = np.where(nu > 0, drive, 0.0)  # modes with nu = 0 lie in the null space of H and would only grow with t
+        # modes with nu = 0 lie in the null space of H; their coefficients would only grow with t
+        basis = np.where(nu > 0, drive, 0.0)
         gain = float(1 / root.max()), float(1 / root.min())
         return cls(nu, clients.apply(1 / root, q), basis, drive.T, nu, drive.T, gain, rho)
 

@@ -95,7 +95,7 @@ class DrawnRound:
 
     @cached_property
     def mean(self) -> Float[np.ndarray, "2n 2n"]:
-        """The mean, over the draws, of the move and of the change of the memories."""
+        """The map of (r, m) to the mean, over the draws, of the move and of the change of the memories."""
         return self._summed(self.chance) + np.concatenate([self.always, np.zeros_like(self.always)])
 
     def _summed(self, times: Float[np.ndarray, " N"]) -> Float[np.ndarray, "2n 2n"]:
