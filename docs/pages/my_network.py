@@ -199,7 +199,7 @@ module = Sequential(Linear(64, 200), Tanh(), Linear(200, 1))
 # `ntkfl fastest --network mine.py` tunes every method for this network, and `ntkfl gram --network fc:3:relu --out
 # h.npy` writes the kernel.
 #
-# ## What there is not
+# ## Limits
 #
 # A forecast is no proof. Before any training, a certificate (`ntkfl certify`) is possible only for the two-layer
 # network of FL-NTK, because the bounds on how far a kernel moves are for one layer of trained weights. After some

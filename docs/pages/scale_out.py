@@ -31,8 +31,8 @@
 # ntkfl study run convergence --scheduler tcp://HOST:8786 --out runs/convergence
 # ```
 #
-# In this example a scheduler and two workers run on this machine. Dask usually starts a process for each worker that
-# restarts it if it dies; the option `--no-nanny` leaves this process out:
+# In this example a scheduler and two workers run on this machine. For each worker Dask usually starts a second process,
+# which restarts the worker if it dies. The option `--no-nanny` leaves out this second process:
 
 # %%
 import socket
