@@ -277,7 +277,10 @@ class NetworkCertificate(LaterNetworks):
     @cached_property
     def needed_residual(self) -> float | None:
         """An ESTIMATE of the largest |y - f| with which the theorem would hold, for this kernel and these second
-        derivatives, or None.
+        derivatives.
+
+        If the network is certified, this is its own residual, since larger residuals are not tried. None if no positive
+        residual is found.
         """
         if self.certified:
             return float(self.residual.hi)
@@ -320,9 +323,7 @@ class NetworkCertificate(LaterNetworks):
 
 
 def sentences(certificate: NetworkCertificate) -> tuple[str, str]:
-    """Two sentences with the proved claims, or a sentence that nothing is proved and with which residual the theorem
-    would hold.
-    """
+    """Two sentences: the proved claims, or that nothing is proved and which residual would do, if that is known."""
     if not certificate.certified:
         what = "residual |y - f|" if certificate.loss is SQUARES else "distance of outputs to minimisers"
         return not_certified(certificate.needed_residual, float(certificate.residual.hi), what=what)
@@ -352,12 +353,13 @@ def certify_network(
     `ntkfl.smooth_networks`.
 
     Args:
-        network: a torch Sequential of Linear, Conv2d with an odd kernel padded by half of it and any stride,
-            AdaptiveAvgPool2d(1), and `ntkfl.training.Residual` blocks of these. Tanh, GELU, Softplus, Sigmoid, SiLU or
-            ReLU may stand anywhere; for images, Unflatten comes first. Or `ntkfl.networks.wide` of "fc:L:PHI" or
-            "conv:L:PHI". Or a JAX function f(params, x), with x of shape (n, d), made of products x @ W, biases,
-            activations and residual sums. The layers of such a function are read at four values of n, and are assumed
-            to be the same at all other values. Parameters without requires_grad are not trained.
+        network: a network of one of three kinds. The first is a torch Sequential of Linear, Conv2d with an odd kernel
+            size k, padding k // 2 and any stride, AdaptiveAvgPool2d(1), and `ntkfl.training.Residual` blocks of these.
+            Tanh, GELU, Softplus, Sigmoid, SiLU or ReLU may stand anywhere; for images, Unflatten comes first. The
+            second is `ntkfl.networks.wide` of "fc:L:PHI" or "conv:L:PHI". The third is a JAX function f(params, x),
+            with x of shape (n, d), made of products x @ W, biases, activations and residual sums. The layers of a
+            function are read at four values of n, and are assumed to be the same at all other values. Parameters
+            without requires_grad are not trained.
         params: the network's parameters by name, as arrays or tensors; None for the module's own parameters. They must
             be given for a JAX function.
         problem: data with labels (n,) or (n, C).
@@ -371,8 +373,8 @@ def certify_network(
 
     Raises:
         ValueError: a layer that is not covered (the message names it); weights that do not fit or are not finite;
-            visits below 1, a step that is not positive; a loss without minimiser, or one that does not take these
-            labels. TooLittleMemory: the certificate does not fit.
+            visits below 1, a step that is not positive; a loss that has no minimiser, or does not take these labels.
+            TooLittleMemory: the certificate does not fit.
     Source: docs/proofs/smooth_networks.md#the-theorem
     """
     require_problem(problem)

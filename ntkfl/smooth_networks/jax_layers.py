@@ -53,8 +53,8 @@ def jax_layers(
 
     A division by a number is treated as a product with the float64 nearest to its inverse. Outputs and gradients of the
     layers are compared with those of the function at some inputs, at these parameters and at others nearby. Other
-    parameters are needed because a readout of zeros would hide all layers before it. A function whose layers differ
-    only for other numbers of samples is not detected.
+    parameters are needed because a readout of zeros would hide all layers before it. It is not detected if the function
+    has other layers for numbers of samples that are not tried.
 
     Raises:
         ValueError: an operation that such layers do not have (the message names it); or the comparison fails.

@@ -164,9 +164,7 @@ class Layer:
 
     @property
     def gain(self) -> float:
-        """An upper bound of the factor by which the map to scale W h multiplies changes of W or of h, also for a
-        convolution.
-        """
+        """An upper bound of the factor by which scale W h multiplies changes of W or of h, also for a convolution."""
         return self.scale * (self.image.overlap if self.image else 1)
 
     @property

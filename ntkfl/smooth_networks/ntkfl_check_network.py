@@ -61,7 +61,7 @@ FIELDS |= {"loss": [str], "size": NUMBER, "kept": [list]}
 BALL = "ball", "step", "visits"
 LAYER_FIELDS = {"name": [str], "columns": [int], "bias": [bool], "trained": [bool], "opens": [int], "closes": [int]}
 LAYER_FIELDS |= {"phi": [str], "scale": NUMBER, "bias_scale": NUMBER, "kink": (*NUMBER, MISSING)}
-# numbers of bits behind the binary point: P of numbers, W within series, and those of bounds
+# numbers of bits behind the binary point: P for entries of matrices, W within series, FINE for bounds
 P, W, FINE = 120, 330, 160
 # bits of the entries of a matrix whose norm is bounded; Python multiplies numbers below 2^30 three times as fast
 SHORT = 28

@@ -441,7 +441,8 @@ class RoundsCertificate(LaterNetworks):
         """An ESTIMATE of the largest |y - f| with which the theorem would hold, for this kernel and these second
         derivatives.
 
-        None if no positive residual is found, or if this certificate does not hold and begins with a nonzero memory.
+        If the rounds are certified, this is the network's own residual, since larger residuals are not tried. None if
+        no positive residual is found, or if this certificate does not hold and begins with a nonzero memory.
         """
         now = float(self.residual.hi)
         if self.certified:

@@ -82,7 +82,7 @@ class Finish(NamedTuple):
 
 
 class Round(NamedTuple):
-    """A round's number, from 0, the sizes of its cohort and of the population, and the local rate."""
+    """The number of a round (from 0), the number of clients in its cohort and in the population, and the local rate."""
 
     number: int
     cohort: int

@@ -151,7 +151,7 @@ def from_module(module: nn.Module, name: str) -> Model:
 
     Seed 0 gives the module's own parameters. Any other seed draws them anew by `reset_parameters` of the module's
     parts, in the module's type. Parameters with `requires_grad` False, and buffers, are the same at every seed, and the
-    kernel has no derivatives by them. Outputs (b, 1) count as a single output, (b,).
+    neural tangent kernel has no derivatives by them. Outputs (b, 1) count as a single output, (b,).
 
     Raises:
         ValueError: a parameter or buffer has no shape or no numbers yet; a parameter is not real; no parameter can be
@@ -261,7 +261,7 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 @contextmanager
 def _plain_attention() -> Iterator[None]:
-    """Switches off fused attention, which has no forward derivative and other rounding errors."""
+    """Switches off fused attention, which has no forward derivative and rounds differently."""
     before = [enabled() for enabled, _ in FUSED]
     for _, enable in FUSED:
         enable(False)

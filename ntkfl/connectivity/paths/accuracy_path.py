@@ -6,8 +6,8 @@ correctly at alphas where all its margins are positive; if outputs are tied, it 
 A strip is an interval of alpha in which a margin differs from 0 by at most its rounding error, so that floats do not
 decide whether the sample is correct. Some strips are decided in integers, as far as EXACT_WORK allows: strips that
 overlap or touch, strips that are not narrow, strips that contain an end of the segment, and strips on both sides of
-which the sample is correct. (In a strip of this last kind the sample may be wrong in between. Or a margin only touches
-0 at a single alpha, which is no change.) Integers give the exact order of the alphas at which samples change between
+which the sample is correct. (In the last kind of strip the sample may be wrong in between, or a margin may only touch 0
+at a single alpha, which is no change.) Integers give the exact order of the alphas at which samples change between
 correct and wrong. All other strips make the enclosure wider.
 """
 

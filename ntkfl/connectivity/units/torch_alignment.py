@@ -357,7 +357,7 @@ Means = list[Float[np.ndarray, "units units"]]
 def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders] = ()) -> Orders:
     """Orders near a stationary point of a relaxed problem.
 
-    Usually `match` starts better from them than from given orders. In the relaxed problem each group has a doubly
+    Usually they are better starts for `match` than given orders. In the relaxed problem each group has a doubly
     stochastic matrix in place of an order, and the inner product of the two networks is maximised. All matrices change
     together, by the method of Frank and Wolfe. If a tensor has more than two axes of units, the step length is computed
     as if the objective were quadratic along the step.

@@ -550,7 +550,7 @@ def _where(after: str) -> str:
 
 
 def _fitting(axes: Sequence[Axis], tensor: Tensor) -> list[Axis]:
-    """The axes if their lengths are the sizes of the tensor. An axis of another length is replaced by one that is held.
+    """The axes if their lengths are the sizes of the tensor. An axis of another length is replaced by a held axis.
 
     That happens for the last part of a split, which may be shorter.
     """

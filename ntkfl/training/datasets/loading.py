@@ -198,7 +198,7 @@ def load(
             TOKENS tokens; "NAME+domains" for images a quarter of which is plain, a quarter turned, a quarter inverted
             and a quarter blurred; or the path of a .npz or .csv file.
         clients: number of clients; default 10, or as many as the file has.
-        partition: "iid", "dirichlet:ALPHA" or "shards:S" ("shards:2" is what papers call #C=2), as
+        partition: "iid", "dirichlet:ALPHA" or "shards:S" ("shards:2" is #C=2 in IMA), as
             `ntkfl.partition.assign_owners`; with domains each client has one domain, and the partition splits each
             domain over the clients of that domain. "given": the owners in the file. Default: "given" where the file has
             owners, else "iid".

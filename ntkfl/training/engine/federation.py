@@ -246,7 +246,7 @@ class Federation:
             server = self.method.server.step(server, means, now)
             for name, value in server["model"].items():
                 # The sum takes one pass and no memory. Since the sum of finite numbers may overflow, the numbers
-                # themselves are tested if it is not finite.
+                # themselves are tested if the sum is not finite.
                 if not value.sum().isfinite() and not torch.isfinite(value).all():
                     raise FloatingPointError(
                         f"round {number}: the weights {name!r} are no longer finite; the local rate {rate:g} is too "

@@ -13,7 +13,7 @@ import numpy as np
 
 from ntkfl.messages import require_number
 
-# streams of random numbers; ntkfl.partition and ntkfl.data use the small numbers from 0
+# numbers of random streams; ntkfl.partition and ntkfl.data use other numbers, the small ones from 0
 COHORT, ORDER, DRAWS = 101, 102, 103
 
 

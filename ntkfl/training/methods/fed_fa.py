@@ -81,8 +81,8 @@ def method(
 class MovingAnchors(LocalRule):
     """A client's computations with anchors.
 
-    During a round its state has the anchors (C, k), the sums of features by class over the pass so far, and Adam's
-    state for the head.
+    During a round the client's state has the anchors (C, k), the sums of features by class over the pass so far, and
+    Adam's state for the head.
     """
 
     momentum: float
@@ -141,7 +141,7 @@ class MovingAnchors(LocalRule):
 
 @dataclass(frozen=True)
 class AnchorMean(Average):
-    """FedAvg that also averages the anchors. The anchor of a class stays if no client contributes to its mean."""
+    """FedAvg that also averages the anchors. A class without a contributing client keeps its anchor."""
 
     calibrate_from: int = 0
 

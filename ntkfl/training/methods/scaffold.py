@@ -167,8 +167,8 @@ def drawn(method: Method, blocks: Blocks) -> DrawnRound:
     """A round of s drawn clients, as a map of (r, beta), with the notation of `linear`.
 
     In every round the server's variate is the mean of all clients' variates. A drawn client moves by p r - G e on its
-    own samples. Its control variates add k_c (beta / N - beta_c) to this move, where beta_c is beta at its own samples
-    and 0 elsewhere. The server moves by g / s times the sum over the drawn clients.
+    own samples. Its control variates add k_c (beta / N - beta_c) to this move, where beta_c is beta at the client's
+    samples and 0 elsewhere. The server moves by g / s times the sum over the drawn clients.
 
     Source: docs/proofs/random_rounds.md#clients-that-remember.
     """
