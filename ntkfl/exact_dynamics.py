@@ -223,12 +223,12 @@ def kernel_regime(
     if loss is not None:
         if another:
             raise ValueError(
-                f"loss is {loss!r}; it is for Algorithm 1 as it is: leave out method, options, momentum, client_steps, "
-                "step_factors, ima and schedules"
+                f"loss is {loss!r}; only Algorithm 1 without changes takes a loss: leave out method, options, "
+                "momentum, client_steps, step_factors, ima and schedules"
             )
         loss = _loss_of(loss, problem)
     if schedules and ima:
-        raise ValueError(f"ima is {ima} with schedules ({', '.join(schedules)}); a moving window has equal rounds")
+        raise ValueError(f"ima is {ima} with schedules ({', '.join(schedules)}); a moving window needs equal rounds")
     # Methods and options are tried before the Gram matrix is computed. With a whole matrix, the methods of a user's
     # file are not tried, since such a method may fit only the number of clients that the problem has.
     if another and (matrix_free or not is_file(method)):

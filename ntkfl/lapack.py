@@ -106,7 +106,7 @@ def _require_own(matrix: np.ndarray) -> None:
         order = "Fortran's" if matrix.flags.f_contiguous else "another"
         kind = "" if matrix.flags.writeable else ", read-only"
         raise ValueError(
-            f"the matrix is {matrix.dtype} in {order} order{kind}; it must be float64 in Fortran's, and writeable"
+            f"the matrix is {matrix.dtype} in {order} order{kind}; it must be float64 in Fortran's order, and writeable"
         )
 
 

@@ -660,7 +660,7 @@ def _private_rounds(
     last = regime.of_round(regime.settled) if isinstance(regime, ScheduledRegime) else regime
     if isinstance(last, DrawnMemoryRegime):
         raise ValueError(
-            f"{method}'s clients remember: what clipping and noise do to their memories is not computed here; use a "
+            f"{method}'s clients keep a memory: what clipping and noise do to it is not computed here; use a "
             "method without memory, such as fl-ntk"
         )
     if regime.noise.weighting != "uniform" and len(set(np.bincount(problem.owner))) > 1:

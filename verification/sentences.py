@@ -111,7 +111,7 @@ class What(StrEnum):
     FLOAT64_ONLY = "float64 only", "seen in float64 only: {why}".format
     OPEN_AT = "open at", "{computed} do not decide it".format
     BALLS = "balls", "both sides are balls".format
-    NOT_REDONE = "not redone", "nothing redid it; sides known by: {left}; {right}".format
+    NOT_REDONE = "not redone", "no second computation exists; sides known by: {left}; {right}".format
     RUN_IN = "run in", "run in {computed}".format
     RUN_APART = "run apart", "run in {computed}; sides known by: {left}; {right}; {apart:.2g} errors apart".format
     UNMET_IN = "unmet in", lambda computed, unmet: f"in {computed} the case does not meet {', '.join(unmet)}"

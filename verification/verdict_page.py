@@ -213,7 +213,7 @@ def _violation(verdict: Verdict) -> str:
     sides = f"left {left.value:.{digits}g} {between} right {right.value:.{digits}g}"
     redone = verdict.confirmation
     seen = redone is not None and redone.standing is Standing.SEEN
-    only = ", seen but not confirmed: nothing redid it" if seen else ""
+    only = ", seen but not confirmed: no second computation exists" if seen else ""
     if verdict.broken_by_search:
         return f"broken by search, {sides}; {verdict.counts.violated} of {verdict.trials} trials violate it{only}"
     by_witness = " and so does the stored case" if verdict.counts.violated else "; the stored case does"

@@ -479,7 +479,7 @@ def minimised(loss: ConvexLoss | str, problem: Problem) -> tuple[ConvexLoss, lis
     loss = loss_of(loss) if isinstance(loss, str) else loss
     require_kind("loss", loss, ConvexLoss, "'hinge'")
     if loss.minimisers is None:
-        raise ValueError(f"the {loss.name} loss has no minimiser: its outputs grow for ever; take squares or hinge")
+        raise ValueError(f"the {loss.name} loss has no minimiser, so outputs grow for ever; take squares or hinge")
     if loss.smoothness > 1:
         raise ValueError(
             f"the slope of {loss.name} has the Lipschitz constant {loss.smoothness:g}; divide the loss by it"
@@ -570,7 +570,7 @@ def pair_limits(
     if not needed <= memory:
         raise ValueError(
             f"the certificate of {rows} labels at width {width} takes {needed / 1e9:.3g} GB before any pair "
-            f"is held, and memory is {memory / 1e9:.3g} GB: give more, or fewer samples"
+            f"is held, and memory is {memory / 1e9:.3g} GB: give more memory, or fewer samples"
         )
     room = np.floor(np.sqrt((memory - fixed) / (8 * _COPIES))) - rows
     return {"most_held": int(min(room, most_held)), "most_near": MOST_NEAR}

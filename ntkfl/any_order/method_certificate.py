@@ -401,7 +401,7 @@ def require_method_memory(problem: Problem, width: int, steps: int, memory: floa
     if not needed <= memory:
         raise ValueError(
             f"the certificate of {p} labels and {problem.n_clients} clients of {steps} steps takes "
-            f"{needed / 1e9:.3g} GB, and memory is {memory / 1e9:.3g} GB: give more, or fewer samples"
+            f"{needed / 1e9:.3g} GB, and memory is {memory / 1e9:.3g} GB: give more memory, or fewer samples"
         )
 
 

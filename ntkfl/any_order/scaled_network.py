@@ -105,7 +105,7 @@ def scaled(
         raise Unreachable(
             f"samples {one} and {other} have the same input, up to a factor {ratio:g}, and labels"
             f" {problem.y[one].tolist()} and {problem.y[other].tolist()}: "
-            + ("less the output's bias they are rounded: leave one out" if unsure[other] else "no network has both")
+            + ("subtracting the output's bias rounds them: leave one out" if unsure[other] else "no network has both")
         )
     return ScaledNetwork(
         x[sample], y[sample], doubt[sample], hidden, readout, factor, squared, gain, row, exponent, sample

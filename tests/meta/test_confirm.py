@@ -174,7 +174,7 @@ def test_sides_that_are_balls_already_need_no_second_run():
     counted = claim(r0, ball_side, constants=lambda case: {r0: Estimate(1.0, 1e-3, "count")})
     confirmation = confirm(counted, STATED, case, judge(counted, STATED, case))
     assert confirmation.standing is Standing.SEEN
-    assert str(confirmation.how) == "nothing redid it; sides known by: ball; ball, inputs known by count"
+    assert str(confirmation.how) == "no second computation exists; sides known by: ball; ball, inputs known by count"
 
 
 class Networks(Case):

@@ -171,7 +171,7 @@ def test_bad_requests_are_refused():
     with pytest.raises(ValueError, match="rounds is 0; the bound is of the first rounds, at least 1"):
         kernel_regime(problem, setup, loss="logistic").bound(0)
     for another in ({"method": "scaffold"}, {"momentum": 0.5}, {"client_steps": [1] * problem.n_clients}):
-        with pytest.raises(ValueError, match="'logistic'; it is for Algorithm 1 as it is"):
+        with pytest.raises(ValueError, match="'logistic'; only Algorithm 1 without changes takes a loss"):
             kernel_regime(problem, setup, loss="logistic", **another)
     for steps in (replace(setup, eta_local=99.0), replace(setup, eta_global=1.5)):
         with pytest.warns(

@@ -272,7 +272,7 @@ def test_schedules_that_have_no_rounds_are_refused():
         ({"local_steps": [2], "client_steps": [1, 2, 3, 4]}, "local_steps is a schedule and client_steps are given"),
         ({"eta_global": [2, 1], "options": {"server_rate": 2}}, "eta_global is a schedule and server_rate 2"),
         ({"eta_global": [2, 1], "method": "feddyn"}, "has no server_rate"),
-        ({"eta_local": [0.1, 0.2], "ima": MovingWindow(2), "matrix_free": False}, "a moving window has equal rounds"),
+        ({"eta_local": [0.1, 0.2], "ima": MovingWindow(2), "matrix_free": False}, "a moving window needs equal rounds"),
         ({"eta_local": [0.1, 0.2], "loss": "squares"}, "leave out method, options, .* ima and schedules"),
         ({"eta_local": [0.1, 0.2], "method": "fedavgm", "momentum": 0.5}, "coordinates that depend on the steps"),
     ):
@@ -617,7 +617,7 @@ def too_large(x, z):
     [
         (None, "yes", {}, "matrix_free is 'yes'; it is False, True, 'auto'"),
         (np.eye(18), True, {}, "a matrix for gram"),
-        (None, True, {"loss": "logistic", "momentum": 0.5}, "it is for Algorithm 1 as it is"),
+        (None, True, {"loss": "logistic", "momentum": 0.5}, "only Algorithm 1 without changes takes a loss"),
         (None, True, {"method": "fedavg", "ima": MovingWindow(2)}, "a moving window"),
         (skew, True, {}, "is not symmetric: entries differ from their mirror images"),
         (skew_in_the_middle(9), True, {}, "is not symmetric"),
@@ -647,8 +647,8 @@ def unasked(x, z):
         ({"method": "fedavg", "client_steps": [1, 2]}, "for each of 3 clients"),
         ({"loss": "foo"}, "there is no loss 'foo'"),
         ({"loss": "logistic"}, "the labels run from"),
-        ({"loss": "squares", "momentum": 0.5}, "it is for Algorithm 1 as it is"),
-        ({"eta_local": [0.1], "ima": MovingWindow(2)}, "a moving window has equal rounds"),
+        ({"loss": "squares", "momentum": 0.5}, "only Algorithm 1 without changes takes a loss"),
+        ({"eta_local": [0.1], "ima": MovingWindow(2)}, "a moving window needs equal rounds"),
     ],
 )
 def test_wrong_methods_options_and_losses_are_refused_before_the_kernel(how, request_, said):

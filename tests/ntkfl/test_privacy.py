@@ -181,7 +181,7 @@ def test_what_private_rounds_cannot_be_is_refused():
 
 @pytest.mark.parametrize("method", ["scaffold", "feddyn"])
 def test_methods_whose_clients_remember_are_refused(method):
-    with pytest.raises(ValueError, match=f"{method}'s clients remember: .* use a method without memory"):
+    with pytest.raises(ValueError, match=f"{method}'s clients keep a memory: .* use a method without memory"):
         private_rounds(even(), Setup(eta_local=0.1), method=method)
 
 
@@ -193,7 +193,7 @@ def test_a_falling_rate_is_that_of_random_rounds_and_is_chosen_where_it_helps():
     assert plan.mean_square == pytest.approx(noisy.root_mean_square(5) ** 2 / problem.n, rel=1e-10)
     constant = private_rounds(problem, setup, None, "fl-ntk", {"server_rate": 2.0}, rounds=5)
     assert abs(done.gain[5] / constant.gain[5] - 1) > 0.1 and done.gain[1] == pytest.approx(constant.gain[1])
-    with pytest.raises(ValueError, match="scaffold's clients remember"):
+    with pytest.raises(ValueError, match="scaffold's clients keep a memory"):
         private_rounds(problem, setup, method="scaffold", eta_global=rates)
     settings = private_settings(problem, local_steps=(2,), rounds=30, falls=(1.0, 0.1))
     steady = [setting for setting in settings if not setting.eta_global]

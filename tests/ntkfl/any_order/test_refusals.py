@@ -65,7 +65,7 @@ def test_labels_that_a_bias_has_rounded_are_told_as_known_or_refused():
     x, y = problem.x.copy(), moved.y.copy()
     x[3], y[3] = 2 * x[1], 2 * (y[1] - 0.1) + 0.1
     doubled = certify_any_order(Problem(x, y), certificate.network)
-    assert not doubled.certified and "less the output's bias they are rounded" in doubled.why
+    assert not doubled.certified and "subtracting the output's bias rounds them" in doubled.why
     with pytest.raises(ValueError, match="takes 6 features; data has 4"):
         certify_any_order(problem, AffineTwoLayer(np.ones((3, 6)), np.ones(3)))
     with pytest.raises(ValueError, match="has 2 outputs; data has 1 label a sample"):
