@@ -69,11 +69,13 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "n": _option(int | None, None, help="samples drawn from a named data set"),
     "width": _option(int | None, None, help="number of hidden neurons"),
     "eta_local": _option(str | None, None, help="clients' step size, for a loss that sums squares over samples"),
-    "eta_global": _option(float | None, None, help="server's step size, times the mean of the clients' updates"),
+    "eta_global": _option(
+        float | None, None, help="server's step size, which multiplies the mean of the clients' updates"
+    ),
     "local_steps": _option(int | None, None, help="local steps a round"),
     "rounds": _option(int | None, None, help="communication rounds"),
     "sigma": _option(float | None, None, help="standard deviation of the initial weights"),
-    "seed": _option(int, 0, help="seed of data and networks; of many cases, that of the first (0 unless given)"),
+    "seed": _option(int, 0, help="seed of data and networks; of many cases, the seed of the first (0 unless given)"),
 }
 
 

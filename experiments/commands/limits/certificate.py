@@ -172,7 +172,7 @@ def _say_stable_step(best: "Certified", setup: "Setup") -> None:
     if step is None:
         typer.echo("  no smaller step helps: lambda_min(H(0)), of all samples or of one client's, may be 0")
     elif step < setup.eta_local:
-        typer.echo(f"  the step is small enough at --eta-local {step:g}: then only the width can fail")
+        typer.echo(f"  the step is small enough at --eta-local {step:g}: then only the width can be too small")
 
 
 def _check(options: "Options", after: int, watch: bool, search: bool, search_steps: bool, every: int) -> None:

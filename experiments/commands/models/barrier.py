@@ -44,7 +44,7 @@ def barrier_between(
     align: Annotated[
         By | None,
         typer.Option(
-            help="also permute hidden units, of B to fit A or of a group to fit each other; how units are compared",
+            help="also permute hidden units, of B to fit A or of a group to fit each other, comparing units by this",
             show_default=False,
         ),
     ] = None,

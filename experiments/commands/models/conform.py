@@ -51,7 +51,9 @@ def run(
     python: Annotated[
         str,
         typer.Option(
-            metavar="PATH", help="the Python that runs it, with numpy (the one that runs ntkfl)", show_default=False
+            metavar="PATH",
+            help="the Python that runs the adapter, which needs numpy (the Python that runs ntkfl)",
+            show_default=False,
         ),
     ] = sys.executable,
     limit: Annotated[float, "seconds for each case"] = 60.0,

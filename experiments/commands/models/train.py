@@ -88,8 +88,8 @@ KEYS: dict[str, Any] = {
     "ima_start": _option(float, "average from this round on; a number below 1 is a share of the rounds (.75)"),
     "ima_exploration": _option(
         Literal["exponential", "constant", "cyclic", "epochs", "none"],
-        "the learning rate from then on: exponential, a faster decay; constant, 1/200 of the first rate; cyclic, "
-        "cycles down to that; epochs, fewer epochs instead; none, no change (exponential)",
+        "the learning rate once averaging starts: exponential, a faster decay; constant, 1/200 of the first rate; "
+        "cyclic, cycles down to 1/200 of it; epochs, fewer epochs instead; none, no change (exponential)",
     ),
     "ima_decay": _option(float, "factor of the learning rate in exponential exploration (.97)"),
     "ima_period": _option(int, "rounds of a cycle, or rounds after which there is one epoch fewer (20)"),
