@@ -193,8 +193,8 @@ def _unless_admitted(answer: Answer, theory: float) -> Answer:
     fit = answer.measured
     if answer.outcome is not Outcome.VIOLATED or not isinstance(fit, Slope) or fit.refutes(theory):
         return answer
-    place = f"outside the interval of {LEVEL:.0%}, within that of {REFUTED:.1%} for powers with a second term, ±"
-    reason = f"{place} {fit.doubt:.2g}: more sizes or seeds would tell"
+    inside = f"inside the {REFUTED:.1%} interval ± {fit.doubt:.2g} for powers with a second term"
+    reason = f"theory is outside the {LEVEL:.0%} interval and {inside}: more sizes or seeds would tell"
     return replace(answer, outcome=Outcome.UNRESOLVED, note=joined(answer.note, reason))
 
 
@@ -243,7 +243,7 @@ def sampled(claim: str, source: str, theory: float, interval_at: Callable[[float
     answer = interval(claim, source, theory, interval_at(LEVEL), note)
     wide = interval_at(SURE)
     if answer.outcome is Outcome.VIOLATED and wide.lo <= theory <= wide.hi:
-        place = f"outside the interval of {LEVEL:.0%}, within that of {SURE:.6g}"
+        place = f"theory is outside the {LEVEL:.0%} interval and inside the interval at level {SURE:.6g}"
         return replace(answer, outcome=Outcome.UNRESOLVED, note=joined(note, place))
     return answer
 

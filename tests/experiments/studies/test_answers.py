@@ -56,7 +56,9 @@ def test_a_power_that_a_second_term_explains_is_not_called_violated():
 def test_a_mean_is_violated_only_where_chance_alone_takes_it_once_in_a_million(theory, outcome):
     answer = sampled("claim", "source", theory, lambda level: Estimate(0.0, 0.05 * stats.norm.ppf((1 + level) / 2)))
     assert answer.outcome is outcome  # The half-widths of the intervals are .129 at 99% and .245 at 1 - 1e-6.
-    assert ("outside the interval of 99%, within that of 0.999999" in answer.note) is (outcome is Outcome.UNRESOLVED)
+    assert ("outside the 99% interval and inside the interval at level 0.999999" in answer.note) is (
+        outcome is Outcome.UNRESOLVED
+    )
 
 
 def test_missing_cells_do_not_count():

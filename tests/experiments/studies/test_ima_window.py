@@ -63,7 +63,7 @@ def test_a_mean_outside_one_interval_and_within_the_sure_one_is_unresolved():
     off = (ratio.mean() - 1) / (ratio.std(ddof=1) / np.sqrt(ratio.size))
     assert 2.7 < off < 4.5
     moments, *_ = STUDY.answers(cells)
-    assert moments.outcome is Outcome.UNRESOLVED and "within that of 0.999999" in moments.note
+    assert moments.outcome is Outcome.UNRESOLVED and "inside the interval at level 0.999999" in moments.note
 
 
 def test_cells_that_have_not_settled_are_no_part_of_the_power():
