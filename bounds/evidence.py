@@ -24,11 +24,11 @@ class Evidence(StrEnum):
 
 
 MEANING = {
-    Evidence.SAMPLED: "It came out so in trials, or in a stored case.",
+    Evidence.SAMPLED: "Trials, or a stored case, had the recorded outcome.",
     Evidence.ENCLOSED: "A stored case fails with both sides enclosed in balls: no rounding can explain it.",
     Evidence.CHECKED: "A script that imports nothing of this project comes to the same result.",
-    Evidence.PAPER: "A page of docs/proofs proves it in full.",
-    Evidence.MACHINE: "Coq has checked a proof of it, on no axiom, or on those of Coq's real numbers for exp and ln.",
+    Evidence.PAPER: "A page of docs/proofs proves the outcome in full.",
+    Evidence.MACHINE: "Coq has checked a proof. It uses no axiom, or only those of Coq's real numbers for exp and ln.",
 }
 
 

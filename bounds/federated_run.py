@@ -1,6 +1,7 @@
 """The case of most statements: a run of Algorithm 1. Its expensive parts are computed once, for all statements.
 
-Balls are intervals given by a midpoint and a radius (python-flint); a run in balls encloses the exact run.
+Balls are intervals given by a midpoint and a radius (python-flint). A run in balls gives intervals that contain the
+values of the exact run.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class ScaleLadder(Case):
         return len(SCALES)
 
     def networks(self, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The averaged network and then the clients, with the factor of each network in the gap.
+        """The averaged network and then the clients. Their outputs times the factors sum to the gap f_WENS - f_FMA.
 
         Returns: hidden weights (K+1, h, 2), readouts (K+1, h), and factors (K+1,).
         """

@@ -40,7 +40,7 @@ def lipschitz_constant(loss: str, reach: float | None = None) -> Estimate:
 
 
 def assumed_constant(case: Any) -> Estimate:
-    """The Lipschitz constant of the case's loss. If no constant is known, it is the 1 of Assumption 3.2."""
+    """The Lipschitz constant of the case's loss. If none is known, the result is 1, as Assumption 3.2 says."""
     if named_loss(case.loss).lipschitz is None and case.reach is None:
         return Estimate.exact(1.0)
     return lipschitz_constant(case.loss, case.reach)
@@ -112,7 +112,7 @@ class NetworkPair(Case):
 
     @property
     def lipschitz(self) -> Estimate:
-        """The Lipschitz constant of the loss. If no constant is known, it is the 1 of Assumption 3.2."""
+        """The Lipschitz constant of the loss. If none is known, the result is 1, as Assumption 3.2 says."""
         return assumed_constant(self)
 
     @cached_property

@@ -25,8 +25,8 @@ STEPS = (
     ),
     Vanishes(
         "fedgucci/R2",
-        "where a unit's sides are p and -q, J is pq/(p+q) at its kink alpha = q/(p+q), and (p+q)/4 - pq/(p+q) "
-        "is a square over 4 (p+q)",
+        "where a unit's pre-activations at the ends are p and -q, J is pq/(p+q) at its kink alpha = q/(p+q), and "
+        "(p+q)/4 - pq/(p+q) is a square over 4 (p+q)",
         ((q / (p + q)) * p - p * q / (p + q), (p + q) / 4 - p * q / (p + q) - (p - q) ** 2 / (4 * (p + q))),
     ),
     Vanishes(
@@ -64,7 +64,7 @@ STEPS = (
             - (2 * k + 3) / 3,
         ),
     ),
-    Nonnegative("fedgucci/F4", "that factor is at least 1", ((2 * k + 3) / 3 - 1,), (k,)),
+    Nonnegative("fedgucci/F4", "the factor (2k+3)/3 is at least 1", ((2 * k + 3) / 3 - 1,), (k,)),
     Nonnegative(
         "fedgucci/R1g",
         "1 + sqrt(y/6) <= sqrt(2 y) for y >= 1 (sqrt y = 1 + u): R1g implies the printed bound",

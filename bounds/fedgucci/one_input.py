@@ -95,7 +95,7 @@ def _as_printed(case: CubeNetworks) -> Estimate:
 
 
 def _measure_f6(case: CubeNetworks) -> Estimate:
-    """|v_anc . J|, with the two terms of the anchor's readout taken together."""
+    """|v_anc . J| with J of `kink_terms`: the size of the sum of the two terms of the anchor's readout."""
     kinks = kink_terms(case, ALPHAS)
     return Estimate(np.abs(kinks @ case.anchor.readout), _rounding(case, kinks > 0), ROUNDING)
 

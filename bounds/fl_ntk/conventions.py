@@ -29,7 +29,11 @@ CONVENTIONS = (
         "for the lemma",
         "none of the four names a step; the proof of B.10 says 'by the choice of eta_local'",
     ),
-    Convention("global step", "u(t+1) = u(t) + eta_g (1/N) sum_c (w_{K,c} - u(t))", "Eq (2)'s last line adds it twice"),
+    Convention(
+        "global step",
+        "u(t+1) = u(t) + eta_g (1/N) sum_c (w_{K,c} - u(t))",
+        "Eq (2)'s last line adds the update twice",
+    ),
     Convention("rho", "rho = eta_g eta_l K / N", "defined in appendix C only"),
     Convention(
         "lambda, mu, kappa",

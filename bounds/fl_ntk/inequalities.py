@@ -19,7 +19,7 @@ STEPS = (
     OnBox("fl-ntk/B.10", "exp(x) <= 1 + 2x for 0 <= x <= 1.25643", (1 + 2 * x - sp.exp(x),), {x: (0, ROOT)}),
     OnBox(
         "fl-ntk/B.10",
-        "and no further: exp(x) >= 1 + 2x for 1.25644 <= x <= 3",
+        "the inequality is reversed beyond: exp(x) >= 1 + 2x for 1.25644 <= x <= 3",
         (sp.exp(x) - 1 - 2 * x,),
         {x: (ROOT + sp.Rational(1, 100000), 3)},
     ),
@@ -55,15 +55,16 @@ STEPS = (
     ),
     OnBox(
         "fl-ntk/B.3-certificate",
-        "its closed form: at eta_l K mu^2 = c lambda <= lambda/5, rho mu^2 = w lambda <= 4 lambda/25, E = x lambda <= "
-        "lambda/4 and s = lambda/mu <= 1, beta = 2 (1 - x - c (1 + x s)/2) - w (1 + x s)^2 >= 1 "
+        "the certificate in closed form: at eta_l K mu^2 = c lambda <= lambda/5, rho mu^2 = w lambda <= 4 lambda/25, "
+        "E = x lambda <= lambda/4 and s = lambda/mu <= 1, beta = 2 (1 - x - c (1 + x s)/2) - w (1 + x s)^2 >= 1 "
         "and the local steps are stable",
         (2 * (1 - x - c * (1 + x * s) / 2) - w * (1 + x * s) ** 2 - 1, 2 * (1 - x) - c * (1 + x * s) ** 2),
         {x: (0, sp.Rational(1, 4)), c: (0, sp.Rational(1, 5)), w: (0, sp.Rational(4, 25)), s: (0, 1)},
     ),
     OnBox(
         "fl-ntk/B.3-certificate",
-        "its closed form asks for m >= 310 (g |X| r_0)^2 / lambda^4: 8 (2 + eta_l K lambda) <= 8 (2 + 1/5) <= sqrt 310",
+        "the certificate in closed form asks for m >= 310 (g |X| r_0)^2 / lambda^4: 8 (2 + eta_l K lambda) <= "
+        "8 (2 + 1/5) <= sqrt 310",
         (sp.sqrt(310) - 8 * (2 + c * s**2),),
         {c: (0, sp.Rational(1, 5)), s: (0, 1)},
     ),

@@ -73,7 +73,7 @@ def _one(
     coefficient=None,
     left: str = "",
 ) -> WidthRate:
-    """A row of the table, with one statistic of a run and one exponent."""
+    """The statement fl-ntk/W-`label` that one statistic of a run has one exponent in the width."""
     quantity = Quantity(title, exponent, statistic(name), biased, coefficient=coefficient, left=left)
     says = f"{ON_RUNS}{title}"
     return width_rate(
@@ -82,7 +82,7 @@ def _one(
 
 
 def _mean_and_spread(label: str, title: str, name: str, note: str, left: str = "") -> WidthRate:
-    """A row of the table for an array.
+    """The statement fl-ntk/W-`label` on an array-valued statistic of a run.
 
     Its mean over networks is of order m^(-1/2), and its fluctuation of order m^(-3/4).
     """

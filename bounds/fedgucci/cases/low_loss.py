@@ -64,7 +64,8 @@ class LowLossCube(CubeNetworks):
     def probability(self) -> Estimate:
         """P(D) of Lemma 3.3 for the mean loss.
 
-        It is the product of P(low loss) and of P(low segment) among the networks of low loss.
+        It is the probability that a network has low loss, times the share of these networks for which the loss stays
+        low on the segment from the anchor.
         """
         drawn = self._in_cube(self.points, 10)
         low = drawn[self.losses(drawn) < self.epsilon]

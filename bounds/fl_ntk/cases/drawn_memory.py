@@ -125,7 +125,7 @@ class DrawnMemory(SmallRound):
     def radius(self, method: str) -> Estimate:
         """The spectral radius of E M (x) M on symmetric matrices, over every choice.
 
-        M is the second round's map of (r, m).
+        M is the second round's map of (r, m), and (x) is the Kronecker product.
         """
         n = self.problem.n
         whole, rows = 2 * n, np.triu_indices(2 * n)

@@ -159,7 +159,10 @@ class RandomRound(SmallRound):
         return self.rounded(mean)
 
     def radius(self, server: float) -> Estimate:
-        """The spectral radius of E M (x) M over every choice, where M is the map of the residual."""
+        """The spectral radius of E M (x) M over every choice.
+
+        M is the map of the residual in a round, and (x) is the Kronecker product.
+        """
         whole = np.sum([chance * np.kron(m, m) for chance, m in self.maps(server)], axis=0)
         value = float(np.abs(np.linalg.eigvals(whole)).max())
         return Estimate(value, 1e-9 * max(value, 1.0), "rounding of eigenvalues, generous")
