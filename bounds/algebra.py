@@ -14,7 +14,7 @@ import sympy as sp
 class Step:
     """One step of a proof.
 
-    `of` is the id of the statement to whose proof it belongs; `says` is its claim in one line.
+    `of` is the id of the statement to whose proof the step belongs; `says` is the claim of the step in one line.
     """
 
     of: str

@@ -77,7 +77,7 @@ class Case:
 
     @property
     def n_runs(self) -> int:
-        """The number of cases for which this one counts in a verdict.
+        """The number of cases that this object counts as in a verdict.
 
         A ladder of widths counts once for each of its runs.
         """

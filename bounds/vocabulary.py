@@ -85,8 +85,8 @@ READ_FROM = {FL_NTK: Provenance.SCAN, BEYOND: Provenance.OURS}
 class Source:
     """The origin of a statement.
 
-    `read` is the kind of text from which its forms are read. If it is None, the kind is that of the paper, which is a
-    text unless READ_FROM says otherwise.
+    `read` is the kind of text from which the statement's forms are read. If it is None, the kind in READ_FROM for the
+    paper is taken, or Provenance.TEXT for a paper that is not there.
     """
 
     paper: str

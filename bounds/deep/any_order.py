@@ -167,7 +167,8 @@ ANY_ORDER = Statement(
         "visits": lambda: small_case(2, 0.01, "fc:3:erf", 40, "largest", left_out=True),
         # The network is certified, but the server moves six times as far as the mean of two clients.
         "server": lambda: small_case(2, 0.01, "fc:3:erf", 40, "largest", 2, server=6.0),
-        # The network is certified, but windows use one sample twenty times, and the other in one far shorter step.
+        # The network is certified, but windows use one of two samples in twenty steps, the other in one, far shorter
+        # step.
         "often": lambda: uneven_case(2, "fc:2:erf", 20),
     },
 )
@@ -270,7 +271,8 @@ STATEMENTS = (
             "visits": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=band(0.2), left_out=True),
             # The network is certified, but the server moves six times as far as the mean of two clients.
             "server": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", 2, loss=band(1e-6), server=6.0),
-            # The network is certified, but windows use one sample twenty times, and the other in one far shorter step.
+            # The network is certified, but windows use one of two samples in twenty steps, the other in one, far
+            # shorter step.
             "often": lambda: uneven_case(2, "fc:2:erf", 20, band(0.01), 0.01),
             # The outputs are where Huber's loss is linear: its slope is far smaller than their distance from the
             # labels.

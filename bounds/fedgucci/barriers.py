@@ -176,9 +176,9 @@ def _pieces(case: CubeNetworks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _interpolated_peak(case: CubeNetworks) -> tuple[float, float]:
-    """The loss at the place where it exceeds its chord the most, and this place.
+    """The place where the loss is farthest above the straight line between its end values, and the loss there.
 
-    It is found among the ends and the stationary points of every piece.
+    The result is (loss, place). The place is found among the ends and the stationary points of every piece.
     """
     left, widths, quartics = _pieces(case)
     ends = mean_square(case, np.array([0.0, 1.0]))

@@ -79,8 +79,8 @@ def weighted_norm(root: np.ndarray, vectors: Estimate) -> Estimate:
     """
     inverse = np.linalg.inv(root)
     value = row_norms((inverse @ vectors.value).T)
-    # The solution is backward stable. So its relative error is n eps times the condition of S, which is at most that of
-    # H.
+    # The solution is backward stable. So its relative error is n eps times the condition number of S, which is at most
+    # the condition number of H.
     rounding = 20 * len(root) ** 1.5 * np.finfo(float).eps * np.linalg.cond(root)
     error = np.linalg.norm(inverse, 2) * (row_norms(vectors.error.T) + rounding * row_norms(vectors.value.T))
     return Estimate(value, error, vectors.method, vectors.rigour)

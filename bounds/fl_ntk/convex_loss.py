@@ -267,7 +267,7 @@ STATEMENTS = (
             replaced(N, sp.sqrt(N), "N to the power 1/2", Change.POWER),
             index_shifted(K, 1),
         ),
-        # One client's steps fit the labels, and the server goes five times as far, so that its overshoot grows.
+        # The steps of the only client fit the labels. The server goes five times as far, so that its overshoot grows.
         necessity={"eta_g-at-most-1": lambda: gathered(0, clients=1, steps=8, rounds=8, share=0.9, server=5.0)},
     ),
     Statement(

@@ -1,6 +1,6 @@
 """Statements on the averaged update of Algorithm 1.
 
-They are on a round as Eqs (2) and (17) write it, and on one local step, with which a round is gradient descent.
+They are on a round as Eqs (2) and (17) write it, and on rounds of one local step, which are steps of gradient descent.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def _by_the_engine(*run: Any, **named: Any) -> Trajectory:
 
 
 WAYS: dict[str, Way] = {
-    # these are functions and not partials, so that they call the `simulate` in which a test plants a fault
+    # these are functions and not partials, since a test replaces `simulate` in this module by a faulty one
     "in arrays": lambda *run, **named: simulate(*run, compiled=False, **named),
     "compiled": lambda *run, **named: simulate(*run, compiled=True, **named),
     "by the host's threads": lambda *run, **named: simulate(

@@ -157,7 +157,7 @@ def _large_step() -> FederatedRun:
 label_norm = sp.Symbol("|y|", positive=True)
 
 
-# number of rounds of a kernel case: so many that the two maps differ, and so few that not both residuals vanish
+# number of rounds of a kernel case: the powers of the two maps differ, and at least one residual is not yet near 0
 ROUNDS = 10
 DELTA = 1e-9
 # values near the limit m -> infinity with sigma = m^(-1/5), in which the printed bound goes to 0
@@ -165,7 +165,7 @@ WIDTH, SIGMA = 1e100, 1e-20
 
 PRINTED = (n * sigma / lam + n ** sp.Rational(7, 2) / (lam**3 * sigma * sp.sqrt(m))) * sp.log(m / delta) ** 3
 APART = ((SIZED_IDENTITY - rho * SIZED_H) ** T - SIZED_MAP**T) * SIZED_LABELS
-# a lower limit for the trace, which is 0 with one local step, and which rounding could then make negative
+# a lower limit for the trace: with one local step the trace is 0, and rounding could make it negative
 FLOOR = sp.Rational(1, 10**20)
 # Max is not evaluated, since sympy would compare its two arguments, which is slow and useless here.
 EXTRA = sp.sqrt(sp.Max(FLOOR, sp.Trace(APART.T * SIZED_H**-1 * APART), evaluate=False))

@@ -104,8 +104,8 @@ class LinearCase(Case):
     def _known(self, value: np.ndarray, finer: np.ndarray | None = None) -> Estimate:
         """An array as an Estimate.
 
-        If there are finer values, the array is in float64 and its error is computed from them. Otherwise it is exact,
-        and is rounded to the nearest floats.
+        If there are finer values, the array is in float64 and its error is computed from them. Otherwise it has
+        exact numbers, which are rounded to the nearest floats.
         """
         if finer is not None:
             error = SAFETY * float(np.abs(value - finer).max()) + 4 * EPS * np.abs(value)

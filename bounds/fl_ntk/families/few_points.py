@@ -113,9 +113,10 @@ def wedge(angle: float, width: int, rounds: int) -> FederatedRun:
 def one_neuron_wedge() -> FederatedRun:
     """256 neurons and two points. lambda is about 1/512.
 
-    Half of the neurons are active on both points, half on neither, and one on the first point only. The run is small
-    enough for ball arithmetic. The residual lies along the bottom eigenvector, so that only this one neuron can remove
-    it. The neuron moves by r_0 / (sqrt 2 sqrt m lambda), mostly within 440 rounds at eta_l eta_g = 1.8.
+    Half of the neurons are active on both points, one on the first point only, and all others on neither. The run is
+    small enough for ball arithmetic. The residual lies along the bottom eigenvector, so that only the neuron that is
+    active on one point can remove it. This neuron moves by r_0 / (sqrt 2 sqrt m lambda), mostly within 440 rounds at
+    eta_l eta_g = 1.8.
     """
     width = 256
     hidden = np.zeros((width, 2))
