@@ -92,10 +92,11 @@ def certify_after(problem: Problem, setup: Setup, rounds: int, every: int) -> Ce
 def watch(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[tuple[int, float, Certified | None]]:
     """Train a network until it is certified at a checkpoint, and yield the result of every checkpoint.
 
-    Each result is (round, quotient, certificate or None). By the theorem fl-ntk/X.12, no neuron moves farther than a
-    number `need`, if rounds contract and `need` is at most a radius R. The quotient is need / R, computed in float64;
-    it is infinite if float64 shows no contraction. The certificate is computed in ball arithmetic, whose errors are
-    proved. It is computed at the last checkpoint, and at checkpoints where float64 expects that X.12 certifies.
+    Each result is (round, quotient, certificate or None). By the theorem fl-ntk/X.12, every neuron stays within a
+    radius R of its start, if rounds contract and a number `need` is at most R. The quotient is need / R, computed in
+    float64; it is infinite if float64 shows no contraction. The certificate is computed in ball arithmetic, whose
+    errors are proved. It is computed at the last checkpoint, and at checkpoints where float64 expects that X.12
+    certifies.
 
     Args:
         problem: data with scalar labels.
