@@ -1,6 +1,6 @@
-"""Tests of federated data that are named: draws, scales, labels, partitions and domains.
+"""Tests of federated data that are loaded by name: draws, scales, labels, partitions and domains.
 
-Tables of users are tested too.
+Data from users' files are tested too.
 """
 
 import warnings

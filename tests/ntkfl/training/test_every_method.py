@@ -137,7 +137,7 @@ each_case = pytest.mark.parametrize("case", CASES)
 def lacking_classes():
     """Returns clients of different sizes, of whom two lack a class.
 
-    One of them lacks the class of sample 0, which padding repeats.
+    One of them lacks the class of sample 0. Padding repeats sample 0.
     """
     labels = [[0, 1, 2, 0], [1, 2], [0, 0, 1, 2, 2], [0, 0, 2]]
     y, owner = np.concatenate(labels), np.repeat(np.arange(4), [len(own) for own in labels])

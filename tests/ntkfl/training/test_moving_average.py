@@ -106,7 +106,7 @@ def test_fed_dyn_s_server_works_from_the_model_that_was_broadcast():
         result = run.round(state, keep_ends=True)
         state = result.state
         duals, h = rows(state.clients["rule"]["dual"]), flat(state.server["rule"]["dual"])
-        # The mean is over all clients; clients that were not drawn have 0.
+        # The mean is over all clients; a client that has not been drawn yet contributes 0.
         assert np.abs(duals.mean(axis=0) - h).max() < 1e-14
         newest = rows(state.server["window"])[0]
         assert np.abs(newest - (rows(result.ends).mean(axis=0) - h / 0.4)).max() < 1e-13

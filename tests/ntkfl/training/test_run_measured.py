@@ -159,7 +159,7 @@ def test_the_sum_takes_the_steps_of_the_mean_times_the_size():
 def test_rates_of_training_are_the_steps_of_the_kernel_regime(sum_of_squares):
     """Rates of training are the steps of the kernel regime.
 
-    A linear model has H = x x^T. Training on means has the step n_c eta_local, training on sums has eta_local.
+    A linear model has H = x x^T. The rate is n_c eta_local for training on means, and eta_local for training on sums.
     """
     data, eta, server = regression(sizes=(6, 6)), 0.012, 1.3
     problem = Problem(data.x.numpy(), data.y.numpy(), data.owner)

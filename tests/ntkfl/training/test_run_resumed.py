@@ -62,7 +62,7 @@ def stopped():
         yield process.stdin, process.stdout
 
 
-@pytest.mark.slow  # The process of `stopped` loads torch again.
+@pytest.mark.slow  # It is slow, since the process of `stopped` loads torch again.
 @pytest.mark.parametrize("where", ["round", "checkpoint"])
 def test_killed_and_resumed(where, tmp_path, stopped):
     """A run that was killed is resumed.

@@ -92,7 +92,7 @@ def test_on_a_linearised_network_it_is_the_simulators_fedavg_at_rescaled_steps(b
     ("anchors", "weighting", "loss"), [(1, "size", "mean"), (2, "size", "sum"), (4, "uniform", "sum")]
 )
 def test_with_partial_participation_unequal_weights_and_several_anchors(anchors, weighting, loss):
-    """With partial participation, unequal weights and several anchors FedGuCci is FedAvg with other starts.
+    """FedGuCci with partial participation, unequal weights and several anchors is FedAvg with other starts of clients.
 
     Clients start at w_t + beta/(6 + 3 beta) (mean of the anchors - w_t).
     """

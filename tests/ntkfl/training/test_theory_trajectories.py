@@ -94,7 +94,7 @@ def test_equals_the_simulator_on_a_long_run():
     setup = Setup(width=500, eta_local=0.3, eta_global=1.4, local_steps=5, rounds=60, seed=2)
     expected, trajectory = simulate(problem, setup), engine_trajectory(problem, setup)
     assert_same(trajectory, expected, 1e-11)
-    assert expected.flips[-1] > 0  # Patterns change, so that the network is not its linearisation.
+    assert expected.flips[-1] > 0  # Activation patterns change, so the network differs from its linearisation.
     plain = engine_trajectory(problem, replace(setup, rounds=5), movements=False)
     assert np.array_equal(plain.outputs, trajectory.outputs[:6])
     assert np.array_equal(plain.local_outputs, trajectory.local_outputs[:5])
@@ -183,7 +183,8 @@ def test_the_method_is_algorithm_1_unless_another_is_given():
 def test_another_optimizer_is_begun_anew_each_round():
     """Another optimizer starts anew in each round.
 
-    Two steps with momentum beta displace by 1 + beta times the first gradient plus the second one.
+    Two steps with momentum beta move the weights along (1 + beta) g_1 + g_2, where g_1 and g_2 are the gradients of the
+    steps.
     """
     problem, setup = ragged((3,), 4, 2), Setup(width=40, local_steps=2, rounds=2, eta_local=0.1)
     weights = draw(40, 4, 0)
