@@ -542,7 +542,7 @@ def window(start, rho, eta, v):
     d = up(start.residual / s)
     bent = up(v * bend**2 / (2 * eps))
     under = one - 4 * eta * bent * d**2
-    need(under > 0, "models may be too far from a fit for so much curvature")
+    need(under > 0, "models may be too far from a fit for such second derivatives")
     away = up(2 / (1 + root_below(under)))
     gain, loss = -up(-(eps / 2 * (s / kappa) ** 2)), up(bent * away**2 * d**2)
     need(gain > loss, "a window may raise the distance to the fits")
@@ -555,7 +555,7 @@ def window(start, rho, eta, v):
         need(d + max(d + spread, spread / root_below(turning) + farthest) < rho, "models may leave the ball")
         return d, d + spread, 1 - eta * (gain - loss)
     turning = 1 - 2 * turn * farthest / s
-    need(turning > 0, "fits turn too fast")
+    need(turning > 0, "gradients may turn too much on the way to a fit")
     drift = up(root(v * away * 2 / eps) * bend * d**2 * root(gain) / (gain - loss) / turning)
     need(d + drift + 2 * farthest < rho, "models may leave the ball")
     return d, d + drift + farthest, 1 - eta * (gain - loss)

@@ -674,7 +674,7 @@ def inequalities(start: RoundStart, together: float, radius: float) -> Rounds | 
             share, own = ball(client.share), phi / ball(client.share).sqrt()
             added = zeta**2 * turn * often.sqrt() * (2 + often.sqrt() * root)
             if steps > 1 and not (added.max(2 * zeta**2 * often * root * turn) * own <= zeta - 1):
-                return Failed("a client may move farther within a round than its kernel says, for so much curvature")
+                return Failed("second derivatives may move a client farther within a round than its kernel says")
             cross = cross.max(added)
             changed = changed.max(2 * often * root * tau)
             grows = grows.max(2 * often * root * turn)
@@ -691,7 +691,7 @@ def inequalities(start: RoundStart, together: float, radius: float) -> Rounds | 
         other = ((grows * moves * phi / 2).exp() - 1) / phi if phi > 0 else arb(0)
         room = eps / 2 - (other + (1 + other * phi) * second) * phi / (gamma * lowest)
         if not room > 0:
-            return Failed(f"what rounds add to each other may outweigh their gain, at a residual norm {start.size:.3g}")
+            return Failed(f"effects between rounds may outweigh a round's gain, at a residual norm {start.size:.3g}")
         rate = ((1 + other * phi) * (nu + second * phi)).min(1 - gamma * lowest * room)
         path = (1 + cross * phi / lowest.sqrt()) * phi / (lowest.sqrt() * room)
         wanted = path + leaves

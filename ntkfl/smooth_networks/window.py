@@ -143,7 +143,7 @@ def inequalities(
         bent = v * bend**2 / (2 * eps)
         root = 1 - 4 * eta * bent * d**2
         if not root > 0:
-            return Failed(f"models may be {float(d):.3g} from a fit, too far for so much curvature")
+            return Failed(f"models may be {float(d):.3g} from a fit, too far for such second derivatives")
         away = 2 / (1 + root.sqrt())  # E^2 / d^2, where the models of a window are within the distance E of a fit
         alpha, beta = eps / 2 * (s / kappa) ** 2, bent * (away * d) ** 2
         if not alpha > beta:
@@ -162,7 +162,7 @@ def inequalities(
         else:
             turning = 1 - 2 * turn * farthest / s
             if not turning > 0:
-                return Failed(f"models may be {float(farthest):.3g} from a fit, where fits turn too fast")
+                return Failed(f"models may be {float(farthest):.3g} from a fit, where gradients may turn too much")
             drift = (v * away * 2 / eps).sqrt() * bend * d**2 * alpha.sqrt() / (alpha - beta) / turning
             reach, wanted = d + drift + farthest, d + drift + 2 * farthest
         if not wanted < rho:

@@ -119,7 +119,7 @@ def test_each_number_that_grows_makes_the_claim_weaker(intervals):
     [
         ({"together": 30.0}, "gradients may turn by 0.36 in the ball of radius 0.012, and the smallest singular"),
         ({"step": 0.3}, "the step 0.3 is too long: it must be below 0.222"),
-        ({"separate": 1000.0}, "models may be .* from a fit, too far for so much curvature"),
+        ({"separate": 1000.0}, "models may be .* from a fit, too far for such second derivatives"),
         ({"separate": 60.0}, "a window may raise the squared distance to the fits by .* and is sure to lower it by"),
         ({"residual": 2e-3}, "models may move farther than 0.012"),
         ({"residual": np.inf}, "the bounds overflow"),
