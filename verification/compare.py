@@ -33,8 +33,9 @@ class Comparison:
     left/right, or right/left for a claim that the left side is at least the right side; for an equality, the largest
     |difference| relative to the scale; for a power of the width, the largest distance from the claimed power, in
     half-widths of the measured one. `margin_in_errors`: the smallest distance of the two sides, in units of their
-    error. `refuted`: whether a violation refutes the claim. It is False for a claim about networks of several sizes if
-    noise and a second term of the power law could explain the measured power or growth (see `slopes.slope`).
+    error. `explained`: True if networks of several sizes were measured and the result is a power outside its interval
+    or a ratio that grows, but noise and a second term of the power law could explain it (see `slopes.slope`). The
+    outcome is then unresolved, not violated.
     """
 
     outcome: Outcome
@@ -42,7 +43,7 @@ class Comparison:
     right: Estimate
     tightness: float
     margin_in_errors: float
-    refuted: bool = True
+    explained: bool = False
 
     @property
     def errors_apart(self) -> float:
@@ -113,13 +114,17 @@ def compare(
         raise ValueError("neither side has an entry: there is nothing to compare")
     nearness, margins = np.where(np.isnan(nearness), np.inf, nearness), np.where(np.isnan(margins), 0.0, margins)
     worst = np.lexsort((nearness.ravel(), codes.ravel()))[-1]
+    outcome = SEVERITY[int(codes.max())]
+    explained = False
+    if outcome is Outcome.VIOLATED and isinstance(left, Slope):
+        explained = not left.refutes(np.stack([right.lo, right.hi]))
     return Comparison(
-        SEVERITY[int(codes.max())],
+        Outcome.UNRESOLVED if explained else outcome,
         Estimate(l_value.ravel()[worst], l_error.ravel()[worst], left.method, left.rigour),
         Estimate(r_value.ravel()[worst], r_error.ravel()[worst], right.method, right.rigour),
         float(nearness.max()),
         float(margins.min()),
-        not isinstance(left, Slope) or left.refutes(np.stack([right.lo, right.hi])),
+        explained,
     )
 
 
@@ -196,29 +201,26 @@ def _worst(parts: list[Comparison]) -> Comparison:
     return worst if worst.margin_in_errors == nearest else replace(worst, margin_in_errors=nearest)
 
 
-def rank(comparison: Comparison) -> tuple[int, bool, float]:
+def rank(comparison: Comparison) -> tuple[int, float]:
     """How bad a comparison is, as a key for sorting.
-
-    Of two violations, one that refutes the claim is worse than one that a second term of the power law could explain.
 
     Args:
         comparison: the comparison of a case, or of one part of a claim.
 
-    Returns: the severity of the outcome, whether it is a violation that refutes the claim, and the tightness.
+    Returns: the severity of the outcome, and the tightness.
     """
-    violated = comparison.outcome is Outcome.VIOLATED
-    return SEVERITY.index(comparison.outcome), violated and comparison.refuted, comparison.tightness
+    return SEVERITY.index(comparison.outcome), comparison.tightness
 
 
 def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
     """Judge an O(.) claim, by which left/right must not grow along a ladder of sizes.
 
-    The exponent of left/right decides. If its interval lies above 0 the claim is violated, unless the left side may be
-    0; in that case perhaps only the error of the left side grows. The violation refutes the claim only if no exponent
-    of at most 0 fits the values even with a second term of the power law (`bounds.ladders.slopes.slope` says which
-    second terms). The claim holds if the whole interval is at most 0. It also holds if the interval contains 0 and is
-    narrow enough to tell a quarter power from no growth. If the right side is 0 and the left side surely is not, no
-    constant makes the claim true, so one case decides.
+    The exponent of left/right decides; its interval allows for the errors of both sides. If this interval lies above 0
+    the claim is violated, unless an exponent of at most 0 fits with a second term (`bounds.ladders.slopes.slope` says
+    which second terms). In that case the claim is unresolved; so it is if a side may be 0 at some size. The claim holds
+    if the whole interval is at most 0. It also holds if the interval contains 0 and is narrow enough to tell a quarter
+    power from no growth. If the right side is 0 and the left side surely is not, no constant makes the claim true, so
+    one case decides.
     """
     beyond = np.flatnonzero((np.atleast_1d(right.hi) <= 0) & (np.atleast_1d(left.lo) > 0))
     if len(beyond):
@@ -227,16 +229,21 @@ def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
             Estimate(e.value.ravel()[entry], e.error.ravel()[entry], e.method, e.rigour) for e in (left, right)
         )
         return Comparison(Outcome.VIOLATED, above, zero, np.inf, np.inf)
-    exponent = slope(case.sizes, left.value / right.value)
-    if exponent.lo > 0:
-        outcome = Outcome.VIOLATED if (left.lo > 0).all() else Outcome.UNRESOLVED
+    errors = (_log_error(left) + _log_error(right)).reshape(len(case.sizes), -1).max(axis=1)
+    known = bool(np.isfinite(errors).all())
+    exponent = slope(case.sizes, left.value / right.value, errors=errors if known else None)
+    explained = known and bool(exponent.lo > 0) and not exponent.refutes(0.0)
+    if not known or explained:
+        outcome = Outcome.UNRESOLVED
+    elif exponent.lo > 0:
+        outcome = Outcome.VIOLATED
     else:
         outcome = Outcome.HOLDS if exponent.hi <= 0 or exponent.error <= COARSE else Outcome.UNRESOLVED
-    return Comparison(
-        outcome,
-        exponent,
-        Estimate.exact(0.0),
-        float((left.value / right.value).max()),
-        np.inf,
-        exponent.refutes(0.0),
-    )
+    tightness = float((left.value / right.value).max())
+    return Comparison(outcome, exponent, Estimate.exact(0.0), tightness, np.inf, explained)
+
+
+def _log_error(side: Estimate) -> np.ndarray:
+    """The error of the logarithm of a side; it is infinite where the side may be 0."""
+    with np.errstate(all="ignore"):
+        return np.where(side.lo > 0, np.log(np.maximum(side.hi / side.value, side.value / side.lo)), np.inf)

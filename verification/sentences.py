@@ -86,6 +86,7 @@ class What(StrEnum):
     NOT_COMPUTED = "not computed", _not_computed
     UNRESOLVED = "unresolved", "{unresolved} of {trials} trials unresolved".format
     TOO_UNSURE = "too unsure", "{unresolved} of {trials} trials unresolved: the errors are too large".format
+    SECOND_TERM = "second term", "noise and a term of the next order could explain the measured power".format
     FAILURES = "failures", "{failures} failures in {trials} trials; allowed probability {allowed:.3g}".format
     UNDECIDED = "undecided", "{failures} failures in {trials} trials do not decide {allowed:.3g}".format
     NOT_REFUTED = "not refuted", _not_refuted
@@ -107,7 +108,6 @@ class What(StrEnum):
     )
     # facts that say how a violation was redone
     OTHER_NETWORKS = "other networks", _other_networks
-    SECOND_TERM = "second term", "noise and a term of the next order could explain the measured power".format
     FLOAT64_ONLY = "float64 only", "seen in float64 only: {why}".format
     OPEN_AT = "open at", "{computed} do not decide it".format
     BALLS = "balls", "both sides are balls".format

@@ -52,17 +52,26 @@ class Slope(Estimate):
         return replace(self, value=-self.value, sizes=1 / self.sizes)
 
 
-def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biased: bool = True) -> Slope:
+def slope(
+    sizes: np.ndarray,
+    values: np.ndarray | Sequence[np.ndarray],
+    *,
+    biased: bool = True,
+    errors: np.ndarray | None = None,
+) -> Slope:
     """Slope of log(value) against log(size), with its interval.
 
     At least four different sizes are needed. Several samples of a size enter by their root mean square. `biased` says
-    that the leading power is only approached in the limit. If it is false, no next-order term is fitted.
+    that the leading power is only approached in the limit. If it is false, no next-order term is fitted. `errors` has a
+    bound of the error of log(value) for each size; default no errors.
 
     The half-width of the interval is the sum of two parts. The first part is the change of the slope when the two
     smallest sizes are dropped. On a biased ladder of six sizes or more a next-order term size^(-1/2) is fitted too. If
     the slope changes more by this fit, the first part is this larger change. The second part is the noise at the 99%
     level. It comes from the t-interval of the line or from the bootstrap over seeds, whichever is wider. Samples of
-    different sizes are taken to be independent.
+    different sizes are taken to be independent. Both
+    this interval and that of the powers which are not refuted are wider by the largest change of the slope by `errors`,
+    with or without the two smallest sizes.
 
     A power outside this interval is not refuted if a power law with this power and a second term fits at the level
     `REFUTED`. The second term is of the order size^(-1/4), size^(-1/2) or 1/size relative to the first. At the smallest
@@ -98,7 +107,18 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
     spreads /= 2 * root * np.sqrt(counts)  # the standard error of the root mean square, to first order
     ends = line - half, line + half, *_admitted(logs, heights, spreads / root, counts)
     doubt = float(max(line - min(ends), max(ends) - line))
-    return Slope(np.array(line), np.array(half), known_by, Rigour.SAMPLED, doubt, sizes[order], root, spreads)
+    fitted = Slope(np.array(line), np.array(half), known_by, Rigour.SAMPLED, doubt, sizes[order], root, spreads)
+    if errors is None or not np.any(errors):
+        return fitted
+    return fitted.widened(
+        max(_largest_change(logs[first:], errors[order][first:]) for first in (0, 2)), "for errors of the values"
+    )
+
+
+def _largest_change(x: np.ndarray, errors: np.ndarray) -> float:
+    """The largest change of the slope of the line of best fit if each height changes by at most its error."""
+    x = x - x.mean()
+    return float(np.abs(x) @ errors / (x @ x))
 
 
 def _least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:

@@ -150,8 +150,6 @@ def measured_exponent(
 
     The answer is unresolved if `measure` raises `NoSlope`, since then the power is lost in the noise.
 
-    The claim is violated only if the measured slope refutes it in the sense of `Slope.refutes`.
-
     Args:
         claim: the claim in words.
         source: the source of the theory.
@@ -163,7 +161,7 @@ def measured_exponent(
         estimate = measure()
     except NoSlope as error:
         return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, str(error)))
-    answer = _unless_admitted(interval(claim, source, theory, estimate, note), theory)
+    answer = interval(claim, source, theory, estimate, note)
     if answer.outcome is not Outcome.UNRESOLVED or float(estimate.error) <= COARSE:
         return answer
     # the half-width falls as the inverse root of the number of seeds
@@ -184,18 +182,17 @@ def at_most(claim: str, source: str, measured: Estimate, bound: float, note: str
         bound: the bound of the number.
         note: a text beside the answer; default none.
     """
-    outcome = compare(Kind.UPPER, measured, Estimate.exact(bound)).outcome
-    return _unless_admitted(Answer(claim, source, None, measured, outcome, note), bound)
+    seen = compare(Kind.UPPER, measured, Estimate.exact(bound))
+    return Answer(claim, source, None, measured, seen.outcome, joined(note, _explained(measured, seen)))
 
 
-def _unless_admitted(answer: Answer, theory: float) -> Answer:
-    """The answer, changed to unresolved if noise and a second term of the power law could explain the violation."""
-    fit = answer.measured
-    if answer.outcome is not Outcome.VIOLATED or not isinstance(fit, Slope) or fit.refutes(theory):
-        return answer
-    inside = f"inside the {REFUTED:.1%} interval ± {fit.doubt:.2g} for powers with a second term"
-    reason = f"theory is outside the {LEVEL:.0%} interval and {inside}: more sizes or seeds would tell"
-    return replace(answer, outcome=Outcome.UNRESOLVED, note=joined(answer.note, reason))
+def _explained(measured: Estimate, seen: Comparison) -> str:
+    """The note on a power that noise and a second term could explain; empty for any other comparison."""
+    if not seen.explained:
+        return ""
+    assert isinstance(measured, Slope)
+    inside = f"inside the {REFUTED:.1%} interval ± {measured.doubt:.2g} for powers with a second term"
+    return f"theory is outside the {LEVEL:.0%} interval and {inside}: more sizes or seeds would tell"
 
 
 def half_width(values: np.ndarray, level: float) -> float:
@@ -212,7 +209,8 @@ def interval(claim: str, source: str, theory: float, measured: Estimate, note: s
     """The answer about a number of order one, compared with theory.
 
     The claim holds if theory is in the interval of the measured number, and is violated if it is outside. An interval
-    that is too wide leaves the claim unresolved.
+    that is too wide leaves the claim unresolved. If the number is a power, the claim is violated only if
+    `Slope.refutes` also says so.
 
     Args:
         claim: the claim in words.
@@ -221,10 +219,11 @@ def interval(claim: str, source: str, theory: float, measured: Estimate, note: s
         measured: the measured number with its interval.
         note: a text beside the answer; default none.
     """
-    outcome = compare(Kind.RATE, measured, Estimate.exact(theory)).outcome
-    if outcome is Outcome.UNRESOLVED:
+    seen = compare(Kind.RATE, measured, Estimate.exact(theory))
+    note = joined(note, _explained(measured, seen))
+    if seen.outcome is Outcome.UNRESOLVED and not seen.explained:
         note = joined(note, f"the half-width {float(measured.error):.2g} exceeds {COARSE:g}")
-    return Answer(claim, source, theory, measured, outcome, note)
+    return Answer(claim, source, theory, measured, seen.outcome, note)
 
 
 def sampled(claim: str, source: str, theory: float, interval_at: Callable[[float], Estimate], note: str = "") -> Answer:

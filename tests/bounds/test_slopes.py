@@ -12,7 +12,6 @@ from bounds import Kind, Outcome
 from bounds.ladders.slopes import NoSlope, slope
 from ntkfl.estimate import Estimate
 from verification.compare import compare
-from verification.judging.confirm import confirm
 
 SIZES = 2.0 ** np.arange(8, 15)
 
@@ -134,8 +133,8 @@ def test_a_violation_that_a_second_term_explains_does_not_stand():
     bent = slope(sizes, sizes**-0.5 * (1 + np.sqrt(sizes[0] / sizes)), biased=False)
     for power, refuted in ((-0.5, False), (0.0, True)):
         seen = compare(Kind.RATE, bent, Estimate.exact(power))
-        assert seen.outcome is Outcome.VIOLATED and seen.refuted is refuted
-        assert refuted or not confirm(None, None, None, seen).stands
+        assert seen.outcome is (Outcome.VIOLATED if refuted else Outcome.UNRESOLVED)
+        assert seen.explained is not refuted
 
 
 def test_a_systematic_error_widens_both_intervals_and_the_claims_own_error_counts():
@@ -144,8 +143,24 @@ def test_a_systematic_error_widens_both_intervals_and_the_claims_own_error_count
     wider = fitted.widened(0.02, "for a finite step")
     assert wider.error - fitted.error == pytest.approx(0.02) == wider.doubt - fitted.doubt
     power = float(fitted.value) - fitted.doubt - 0.1
-    assert fitted.refutes(power) and compare(Kind.RATE, fitted, Estimate.exact(power)).refuted
-    assert not compare(Kind.RATE, fitted, Estimate(power, 0.1 + fitted.doubt / 2)).refuted
+    assert fitted.refutes(power) and compare(Kind.RATE, fitted, Estimate.exact(power)).outcome is Outcome.VIOLATED
+    assert compare(Kind.RATE, fitted, Estimate(power, 0.1 + fitted.doubt / 2)).outcome is Outcome.UNRESOLVED
+
+
+@pytest.mark.parametrize("sizes", [2.0 ** np.arange(6, 12), 2.0 ** np.arange(10, 5, -1)])
+def test_errors_of_the_values_widen_both_intervals_by_what_they_can_change(sizes):
+    """The errors of the values widen both intervals, by at least the change of the slope when values move within them.
+
+    The signs of the errors are those that change the slope of all sizes most, or that of the sizes without the two
+    smallest.
+    """
+    values, errors = sizes**-0.5, np.random.default_rng(0).uniform(0, 0.1, len(sizes))
+    exact, wider = slope(sizes, values, biased=False), slope(sizes, values, biased=False, errors=errors)
+    assert wider.value == exact.value and wider.error - exact.error == pytest.approx(wider.doubt - exact.doubt)
+    for kept in (np.argsort(sizes), np.argsort(sizes)[2:]):
+        x = np.log(sizes[kept])
+        moved = np.log(values[kept]) + errors[kept] * np.sign(x - x.mean())
+        assert abs(np.polyfit(x, moved, 1)[0] + 0.5) <= wider.error - exact.error + 1e-12
 
 
 def test_over_seeds_the_root_mean_square_is_fitted():

@@ -16,6 +16,7 @@ from ntkfl.estimate import Estimate
 from verification.compare import Comparison
 from verification.intervals import LOWER, lower_limit, percent, upper_limit
 from verification.judging.tally import Tally
+from verification.sentences import What
 
 H, T, U, V = Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNRESOLVED, Outcome.VIOLATED
 
@@ -155,12 +156,13 @@ def test_the_worst_case_is_the_most_severe_then_the_tightest():
     assert counted.tightness == [tightness for _, tightness, _ in seen]
 
 
-def test_a_violation_that_a_second_term_explains_does_not_hide_a_refuted_one():
-    counted, side = Tally(), Estimate.exact(1.0)
-    seen = [(1.1, False, True), (1.2, True, True), (7.0, False, False), (1.3, True, True)]
-    for i, (tightness, refuted, worse) in enumerate(seen):
-        assert counted.add(Comparison(V, side, side, tightness, 1.0, refuted), {"i": i}, 1, None) is worse
-    assert counted.worst_case == {"i": 3}
+def test_an_outcome_left_open_by_a_second_term_says_so():
+    side = Estimate.exact(1.0)
+    for explained in (True, False):
+        counted = Tally()
+        counted.add(Comparison(Outcome.UNRESOLVED, side, side, 1.0, 1.0, explained), {}, 1, None)
+        outcome, facts = counted.settle(Kind.RATE, 1)
+        assert outcome is Outcome.UNRESOLVED and (What.SECOND_TERM in [fact.what for fact in facts]) is explained
 
 
 def binomial_tail(failures, trials, p, upper):

@@ -297,7 +297,8 @@ class Check:
             except NOT_COMPUTED as error:  # the error is in the mutant's formula; the case itself is counted already
                 tally.leave_open(case_text(label), str(error), weight)
             else:
-                tally.add(wrong, {}, weight, failure)
+                # A mutant is caught if the interval excludes it, even where a second term could explain that.
+                tally.add(replace(wrong, outcome=Outcome.VIOLATED) if wrong.explained else wrong, {}, weight, failure)
 
     def _reject(self, hypothesis: Hypothesis, case: Any, label: dict[str, Any], margin: float) -> None:
         known = self.rejections.get(hypothesis.name)

@@ -31,8 +31,6 @@ DECIDED = (Outcome.VIOLATED, Outcome.HOLDS)
 
 def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Confirmation:
     """Redo a violated comparison, and the hypotheses of the form, more precisely than before."""
-    if not seen.refuted:
-        return _answer(False, What.SECOND_TERM)
     other = case_of(case).other_networks
     if other is not None:
         again = judge(statement, form, other)

@@ -102,6 +102,8 @@ class Tally:
             return Outcome.UNRESOLVED, self.not_computed
         share = {"unresolved": unresolved, "trials": self.trials}
         if unresolved > UNRESOLVED_SHARE * self.trials:
+            if self.worst is not None and self.worst.explained:
+                return Outcome.UNRESOLVED, (Fact(What.UNRESOLVED, share), Fact(What.SECOND_TERM))
             return Outcome.UNRESOLVED, (Fact(What.TOO_UNSURE, share),)
         notes = (Fact(What.UNRESOLVED, share),) if unresolved else ()
         return (Outcome.TOUCHES if self.counts[Outcome.TOUCHES] else Outcome.HOLDS), notes
