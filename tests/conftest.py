@@ -90,23 +90,33 @@ def representatives(cases: list[pytest.Function]) -> list[pytest.Function]:
 
 
 class Quick:
-    """A plugin that leaves most cases of large products and most drawn examples to `make test-all`."""
+    """A plugin that leaves most cases of large tables and products and most drawn examples to `make test-all`."""
 
     @staticmethod
     @pytest.hookimpl(tryfirst=True)  # tryfirst: before pytest selects tests by their marks
     def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Marks as slow all cases of a test with several `parametrize` marks except its `representatives`.
+        """Marks as slow most cases of tests that have several `parametrize` marks or the mark `quick_rows`.
 
-        If slow tests are not run, each property is tried on a quarter of its examples, but at least on five.
+        Of a test with several `parametrize` marks, its `representatives` stay quick. Of a test with `quick_rows(n)`, n
+        cases stay quick, evenly spread from its first to its last. If slow tests are not run, each property is tried on
+        a quarter of its examples, but at least on five.
         """
-        products = defaultdict(list)
+        products, tables = defaultdict(list), defaultdict(list)
         for item in items:
-            if len(list(item.iter_markers("parametrize"))) > 1 and not item.get_closest_marker("slow"):
-                products[item.nodeid.partition("[")[0]].append(item)
-        for cases in products.values():
-            for case in set(cases).difference(representatives(cases)):
-                for mark in ("slow", "combination"):
-                    case.add_marker(mark)
+            if not item.get_closest_marker("slow"):
+                if item.get_closest_marker("quick_rows"):
+                    tables[item.nodeid.partition("[")[0]].append(item)
+                elif len(list(item.iter_markers("parametrize"))) > 1:
+                    products[item.nodeid.partition("[")[0]].append(item)
+        kept = {id(case) for cases in products.values() for case in representatives(cases)}
+        for cases in tables.values():
+            few = cases[0].get_closest_marker("quick_rows").args[0]
+            kept |= {id(cases[row * (len(cases) - 1) // (few - 1)]) for row in range(few)}
+        for cases in (*products.values(), *tables.values()):
+            for case in cases:
+                if id(case) not in kept:
+                    case.add_marker("slow")
+                    case.add_marker("combination")
         if config.getoption("markexpr") == "not slow":
             for test in {getattr(item.obj, "__func__", item.obj) for item in items if hasattr(item, "obj")}:
                 if drawn := getattr(test, "_hypothesis_internal_use_settings", None):

@@ -29,6 +29,7 @@ def test_these_are_the_false_ones():
     assert all(catalogue()[name].forms[form].witness() is not None for name, form in FALSE)
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(
     ("identifier", "form", "seed"),
     [

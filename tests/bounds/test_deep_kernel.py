@@ -64,6 +64,7 @@ def test_the_recursion_is_that_of_the_integrals(activation, depth):
     assert float(Recursion(activation, depth).expression().subs(known)) == pytest.approx(kernel, rel=1e-6)
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(
     ("activation", "depth"),
     [("relu", 3), pytest.param("relu", 4, marks=pytest.mark.slow), ("erf", 3), ("gelu", 3)],

@@ -42,6 +42,7 @@ def nearest_of_all_faces(case, start=None):
     return best
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("seed", range(9))
 def test_the_nearest_fit_is_the_nearest_of_all_faces(seed):
     case = OTHER_LOSSES.case(seed)

@@ -188,6 +188,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_theorem_made_wrong_is_caught(name):
     """A certificate from a wrong theorem is caught.

@@ -42,6 +42,7 @@ def started():
             process.kill()
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize(
     "line",
     [

@@ -367,6 +367,7 @@ def test_list_searches_texts_and_verify_keeps_to_a_paper():
     assert kept.exit_code == 0 and "fl-ntk/Weyl" in kept.stdout and "I8" not in kept.stdout
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize(
     "identifier", [pytest.param(i, marks=pytest.mark.slow) if i in LONG else i for i in sorted(catalogue())]
 )

@@ -122,6 +122,7 @@ def test_the_cube_around_the_anchor_holds_both_networks_and_no_smaller_one_does(
     assert row.barrier <= row.gap <= row.by_data <= row.sure and row.gap <= row.first <= row.stated
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

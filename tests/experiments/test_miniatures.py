@@ -96,6 +96,7 @@ def test_settings_differ_from_their_baseline_only_in_what_they_are_about(miniatu
             assert {key: setting.keys.get(key) for key in shared} == {key: base.get(key) for key in shared}
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize(
     "miniature", [miniature for miniature in catalogue().values() if miniature.name not in SOLO], ids=lambda m: m.name
 )
@@ -106,6 +107,7 @@ def test_every_setting_names_a_run(miniature):
         assert job.federation.data.clients == keys["clients"]
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("miniature", catalogue().values(), ids=list(catalogue()))
 def test_every_miniature_measures_its_quantities(miniature):
     for setting in (miniature.settings[0], miniature.settings[-1]):

@@ -37,6 +37,7 @@ def made_up(ratio, **more):
     return CasePoints(count, ("made up",), (0,) * count, (0,) * count, ratio=tuple(ratio), **(columns | more))
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_show_draws_the_file_that_was_asked_for(tmp_path, suffix):
     path = tmp_path / f"picture.{suffix}"
@@ -59,6 +60,7 @@ def test_show_refuses_other_endings_and_several_statements(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("identifier", ["fl-ntk/B.12", "fl-ntk/A.2", "fl-ntk/C.6", "averaging/I3", "averaging/I1"])
 @pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
 def test_nothing_overlaps_and_all_is_inside(identifier, narrow):

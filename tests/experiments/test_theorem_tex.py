@@ -84,6 +84,7 @@ def test_every_statement_closes_what_it_opens():
         assert tex.isascii() and closed(tex), statement.id
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(
     ("identifier", "part"), [("deep/federated-rounds", 2), ("deep/kernel", 4), ("deep/any-order", 2)]
 )

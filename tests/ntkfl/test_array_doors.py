@@ -344,6 +344,7 @@ def spoilt(good):
         yield str(value), np.where(first, value, good)
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.filterwarnings("error::numpy.exceptions.ComplexWarning")
 @pytest.mark.parametrize(("name", "function", "arguments"), DOORS, ids=[door[0] for door in DOORS])
 def test_what_is_no_array_of_real_numbers_is_refused_by_name(name, function, arguments):

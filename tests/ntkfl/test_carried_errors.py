@@ -211,6 +211,7 @@ CHANGING = (
 )
 
 
+@pytest.mark.quick_rows(2)
 @quietly
 @settings(max_examples=3)
 @given(seed=st.integers(0, 999), repeated=st.booleans())
@@ -269,6 +270,7 @@ def test_the_bound_of_a_schedule_counts_the_change_of_its_norm(method, how):
     )
 
 
+@pytest.mark.quick_rows(2)
 @quietly
 @settings(max_examples=3)
 @given(eta=st.floats(0.05, 0.5), seed=st.integers(0, 999), repeated=st.booleans())

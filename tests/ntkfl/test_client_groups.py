@@ -52,6 +52,7 @@ def quick(way, rows, weight_space, linearised):
     return way is client_threads or rows == (1 if weight_space == linearised else 16)
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize(
     ("way", "rows", "weight_space", "linearised"),
     [

@@ -202,6 +202,7 @@ def moved(method, options, problem, features, eta, server, cohort, taken, states
     return np.concatenate([weights + step, *after, one])
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("name", CASES)
 def test_moments_of_combined_rounds_are_those_over_every_draw(name):
     sizes, method, options, steps, eta_local, eta_global, drawn = CASES[name]

@@ -705,6 +705,7 @@ def test_the_same_sample_many_times_has_the_barrier_of_one(readout):
     assert barrier.lo <= 0 <= barrier.hi and barrier.error < 1e-11
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("readout", [0.1, 0.7, 3.0])
 def test_the_integral_of_many_equal_pieces_is_that_of_one(readout):
     """The integral between equal networks is their loss, even on more samples than one block holds."""

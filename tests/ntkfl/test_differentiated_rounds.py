@@ -91,6 +91,7 @@ def engine(problem, setup, method, momentum=0.0):
     return np.array(outputs), weights
 
 
+@pytest.mark.quick_rows(4)
 @EACH
 @settings(deadline=None, max_examples=6)
 @given(
@@ -118,6 +119,7 @@ def test_the_closed_forms_are_the_derivative_of_the_engine_s_round(
         assert other.rate == pytest.approx(closed.rate, abs=1e-7)
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(("method", "options", "momentum"), WITHOUT_A_FORMULA)
 @quietly
 def test_without_a_formula_the_engine_trains_a_linearised_network_so(method, options, momentum):
@@ -276,6 +278,7 @@ def models(problem, setup, weights, method, momentum):
     return np.array(outputs)
 
 
+@pytest.mark.quick_rows(2)
 @KINDS
 @quietly
 @settings(deadline=None, max_examples=4)

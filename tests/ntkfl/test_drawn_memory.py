@@ -280,6 +280,7 @@ def test_noise_leaves_what_late_rounds_have(drawn):
     assert late.min() > 1e-3
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("drawn", [{"participation": 0.67}, {"batch_size": 1}, {"cohorts": [(0,), (1, 2)]}, {}])
 def test_noise_that_the_server_sums_up_grows_by_as_much_in_every_late_round(drawn):
     problem = ragged((2, 1, 2), d=12, seed=3)

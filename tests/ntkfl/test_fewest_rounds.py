@@ -40,6 +40,7 @@ def of_share(problem, h, steps, share, method, options):
     return of_method(base.at(Setup(eta_local=eta, local_steps=steps)), method, options)
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(("method", "options"), CASES)
 @settings(deadline=None, max_examples=15)
 @given(seed=st.integers(0, 2**16), share=st.floats(0.1, 1.5), eps=st.sampled_from([0.3, 1e-2, 1e-6]))

@@ -280,6 +280,7 @@ QUICK = [("relu", 2, 0.0), ("relu", 4, 0.0), ("erf", 3, 0.6), ("gelu", 4, 0.6)]
 SLOW = [("relu", 2, 0.6), ("relu", 4, 0.6), ("erf", 3, 0.0), ("gelu", 3, 0.0), ("gelu", 3, 0.6), ("gelu", 4, 0.0)]
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(
     ("activation", "depth", "bias"), QUICK + [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW]
 )

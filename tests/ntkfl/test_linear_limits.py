@@ -34,6 +34,7 @@ def trained(problem, setup, method, options, z=None):
     return np.array(outputs), weights
 
 
+@pytest.mark.quick_rows(4)
 @EACH
 @settings(deadline=None, max_examples=6)
 @given(
@@ -54,6 +55,7 @@ def test_the_engine_trains_a_linearised_network_so(method, options, sizes, eta, 
     assert np.abs(predicted - outputs).max() <= 1e-12 * max(1, np.abs(outputs).max())
 
 
+@pytest.mark.quick_rows(4)
 @EACH
 @quietly
 def test_rounds_counted_many_at_once_are_those_of_the_residuals(method, options):
@@ -79,6 +81,7 @@ def test_predictions_are_those_of_the_linearised_network_and_movement_its_weight
     assert regime.movement(9, **start) == pytest.approx(np.sqrt(change @ np.linalg.solve(h, change)), rel=1e-9)
 
 
+@pytest.mark.quick_rows(4)
 @EACH
 def test_the_spectrum_is_that_of_the_round_map_and_decides_the_pace(method, options):
     problem, setup = ragged((3, 1, 4), d=12), Setup(eta_local=0.3, local_steps=3)

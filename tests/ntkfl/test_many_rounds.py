@@ -63,6 +63,7 @@ def both_ways(monkeypatch, owner, make, answers):
     return zip(*given, strict=True)
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("name", RANDOM)
 def test_moments_of_many_rounds_at_once_are_those_of_one_after_the_other(name, monkeypatch):
     method, options, drawn = RANDOM[name]

@@ -171,6 +171,7 @@ def refusals(method, options, how):
 PRECISIONS = {"float64": 1e-12, "float32": 1e-6}
 
 
+@pytest.mark.quick_rows(2)
 @EACH
 @quietly
 @pytest.mark.parametrize(
@@ -219,6 +220,7 @@ def test_every_method_answers_every_question_as_with_the_matrix_or_says_why_not(
 SCHEDULES = {"eta_local": [0.03, 0.02, 0.02, 0.04], "local_steps": [3, 1, 2]}
 
 
+@pytest.mark.quick_rows(2)
 @EACH
 @quietly
 def test_schedules_answer_every_question_as_with_the_matrix(method, options):

@@ -18,6 +18,7 @@ def linear_kernel(a, b=None):
     return a @ (a if b is None else b).T
 
 
+@pytest.mark.quick_rows(2)
 @quietly
 @EACH
 @settings(deadline=None, max_examples=8)

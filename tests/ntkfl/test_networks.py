@@ -433,6 +433,7 @@ def float64():
     torch.set_default_dtype(torch.float32)
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("kind", UNUSUAL)
 @pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 def test_unusual_modules_have_the_kernel_and_the_steps_that_plain_autograd_gives(kind, request):

@@ -490,6 +490,7 @@ def test_covariances_of_predictions_need_the_kernel_between_the_points():
         regime.prediction_covariance(None, 3)
 
 
+@pytest.mark.quick_rows(2)
 @EACH
 @pytest.mark.parametrize(
     ("cohort", "batch"),

@@ -87,6 +87,7 @@ def test_no_slab_leaves_its_worker(two_workers, monkeypatch):
     assert len(sizes) >= 6 and max(sizes) < 12 * 24  # 12 * 24 is the number of entries of the second of eight slabs.
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(
     ("method", "options"), [("fedprox", {"mu": 0.5}), ("feddyn", {"alpha": 5.0}), ("scaffold", {}), ("cyclic", {})]
 )
@@ -111,6 +112,7 @@ def two_workers():
         yield client
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(("method", "tiles"), [("fedavg", "float64"), ("scaffold", "float32"), ("fedavgm", True)])
 def test_the_curves_are_the_same_with_their_error_bounds(method, tiles, two_workers):
     problem = images()

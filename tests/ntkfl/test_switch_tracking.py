@@ -209,6 +209,7 @@ def test_a_share_of_just_the_most_is_followed(monkeypatch, switches, starts):
     assert switches[0] == 1
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(("number", "samples", "width"), [(20_000, 1, 1024), (500, 20, 2048), (4000, 2, 128)])
 def test_what_tracking_holds_is_counted(number, samples, width, monkeypatch):
     x, y, weights = clients(number, samples, 2, width)

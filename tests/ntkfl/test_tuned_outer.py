@@ -49,6 +49,7 @@ def test_a_choice_is_what_random_rounds_say_and_momentum_is_no_worse(drawn):
         assert (choice.momentum == 0) or outer != "average"
 
 
+@pytest.mark.slow
 def test_a_falling_rate_is_what_random_rounds_say_and_helps_against_noise():
     drawn = Drawn(noise=0.1)
     choices = tune_outer(SMALL, rounds=4, local_steps=(2,), outer=("average", "falling"), drawn=drawn)
@@ -161,6 +162,7 @@ def test_nesterov_within_a_budget_of_samples_is_the_best_of_a_grid_by_enumeratio
     assert tuned[winner] <= 1.02 * choices[0].mean_square
 
 
+@pytest.mark.slow
 def test_the_search_for_a_falling_rate_is_not_held_by_the_nearest_valley():
     """The search for a falling rate does not stop in the nearest local minimum.
 

@@ -129,6 +129,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(("kernel", "options", "expected", "rows"), BROKEN, ids=lambda v: getattr(v, "__name__", None))
 def test_a_broken_kernel_fails_the_property_it_breaks(kernel, options, expected, rows):
     report = tried(kernel, **options)
@@ -355,6 +356,7 @@ def deep(depth):
     return partial(gram.deep, depth=depth)
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("examples", [10, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])

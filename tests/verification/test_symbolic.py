@@ -15,6 +15,7 @@ from verification.symbolic import prove
 x, y = sp.symbols("x y", nonnegative=True)
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("step", steps(), ids=lambda step: f"{step.of}: {step.says[:40]}")
 def test_every_step_of_the_catalogue_is_proved(step):
     proof = prove(step)
@@ -33,6 +34,7 @@ def _broken(step: Step) -> Step:
     return type(step)(**(vars(step) | {"expressions": (changed, *rest)}))
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("step", steps(), ids=lambda step: f"{step.of}: {step.says[:40]}")
 def test_no_step_is_proved_once_it_is_made_false(step):
     assert not prove(_broken(step)).proved

@@ -91,6 +91,7 @@ def drawn_row(markup, known: dict) -> list[ElementTree.Element]:
     return joined
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize(("statement", "form"), CLAIMS)
 def test_a_claim_read_from_the_page_has_the_value_of_the_formula(statement, form):
     for markup, part in zip(claims(statement, form), statement.forms[form].parts, strict=True):
@@ -167,6 +168,7 @@ FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$", re.DOTALL)
 PROOFS = sorted((Path(__file__).parents[3] / "docs" / "proofs").glob("*.md"))
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("page", PROOFS, ids=lambda page: page.stem)
 def test_formulas_of_proofs_show_no_command_and_every_bar_opens_or_closes(page):
     for formula in FORMULA.finditer(page.read_text(encoding="utf-8")):

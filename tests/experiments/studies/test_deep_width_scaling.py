@@ -129,6 +129,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
         assert measured[name] == pytest.approx(value, rel=1e-8), name
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("network", ["fc:2:relu", "fc:4:relu", "fc:4:erf"])
 def test_the_limit_is_that_of_the_networks(network):
     """The mean kernel of drawn networks agrees with the limit.

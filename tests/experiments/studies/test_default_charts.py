@@ -98,6 +98,7 @@ def empty(study: Study) -> xarray.Dataset:
     return xarray.Dataset(variables, coords=sizes)
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("name", studies.names())
 def test_without_cells_nothing_is_said_and_nothing_breaks(name):
     study = studies.find(name)

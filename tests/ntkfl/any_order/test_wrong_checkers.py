@@ -103,6 +103,7 @@ def planted(seed):
     return fitted(seed, n=4, d=5, width=64, distance=2e-2)
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_wrong_checker_certifies_something_false(name, monkeypatch):
     MUTANTS[name](monkeypatch)

@@ -106,6 +106,7 @@ def verdicts(tmp_path_factory):
     return judgements
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("kind", BAD)
 def test_one_line_says_what_is_wrong(kind, verdicts):
     (method,) = (judged for judged in verdicts if judged.method == AT[kind].split("/")[0])

@@ -74,6 +74,7 @@ def test_an_unknown_method_is_refused_with_the_nearest():
         cases(["fedavgn"])
 
 
+@pytest.mark.quick_rows(4)
 @each_case
 def test_a_case_is_what_its_schema_says_and_stays_itself_in_files(case, tmp_path):
     FORM.validate(case.case.document)
@@ -93,6 +94,7 @@ def test_a_document_of_another_form_is_none():
         ConformanceCase(document | {"format": "other"}, KIT[0].case.arrays)
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("case", [pytest.param(k, marks=slow_if(k), id=k.case.name) for k in KIT])
 def test_models_move_unless_they_must_not_and_stay_moderate(case):
     expected = LOOPED[case].expected
@@ -112,6 +114,7 @@ def test_a_limit_is_what_it_says_computed_without_the_method(case):
     assert max(np.abs(expected[name] - limit[name]).max() for name in case.case.results) < 1e-13
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize(
     "method", [m for m in methods() if m not in ("fedavg", "fedit")]
 )  # FedIT is left out like FedAvg itself, because FedIT is FedAvg of the factors.
@@ -125,6 +128,7 @@ def test_every_limit_has_methods_that_exist():
     assert all(set(limit.methods) <= set(OPTIONS) and limit.methods for limit in LIMIT_CASES)
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("case", [k for k in KIT if k.case.method in loops.LOOPS], ids=lambda case: case.case.name)
 def test_the_trajectory_is_that_of_extended_precision(case):
     """The rounding of the plain loop is far below the tolerance."""

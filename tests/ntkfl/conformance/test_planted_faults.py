@@ -221,6 +221,7 @@ def answer(run, case):
     return Answer(values) if all(np.isfinite(value).all() for value in values.values()) else Answer(fault="NaN")
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize(
     "method, old, new, name",
     [

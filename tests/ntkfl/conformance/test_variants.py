@@ -38,6 +38,7 @@ def apart(first, second, case, precision):
         return not (np.abs(first - second).max(axis=1) <= 2 * allowed(case, precision)).all()
 
 
+@pytest.mark.quick_rows(2)
 @each_method
 def test_every_two_variants_and_the_method_are_held_apart(method):
     every = {"": (), **{variant.name: (variant,) for variant in variants_of(method)}}

@@ -66,6 +66,7 @@ def exported(tmp_path_factory):
     return made
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("which", CASES)
 def test_the_script_shows_what_is_certified(which, exported):
     certificate, folder = exported[which]

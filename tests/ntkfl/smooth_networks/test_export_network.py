@@ -101,6 +101,7 @@ def certified(name, visits=1.0, width=0.9):
     return net, certify_network(net, None, problem, visits=visits)
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(
     ("name", "visits"),
     [

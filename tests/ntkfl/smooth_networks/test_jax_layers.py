@@ -88,6 +88,7 @@ def test_every_activation_is_read_with_numbers_before_and_behind(name):
     assert set(PHI) == set(ACTIVATIONS) - {"identity", "softplus"}
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("factor", [0.1, 1.0, 3.0, 30.0])
 def test_an_activation_of_a_multiple_of_a_sum_has_its_factor_in_every_bound(factor):
     """The factor of an activation of a multiple of a sum is part of every bound.

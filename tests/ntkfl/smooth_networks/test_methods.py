@@ -33,6 +33,7 @@ from ntkfl.training.objectives import HalfSquares
 OWNER = np.array([0, 0, 1])
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_method_keeps_to_its_certificate(kind):
     case = method_case(3, kind, 0.97, "fc:2:gelu", 24, 3, 0.4)

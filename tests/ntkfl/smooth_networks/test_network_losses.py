@@ -121,6 +121,7 @@ def test_the_lemmas_of_the_proof_hold_at_points_of_the_ball(seed):
     assert active
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(("seed", "visits", "outputs"), [(0, 1.0, 1), (1, 2.0, 1), (2, 1.0, 2), (5, 3.0, 2)])
 def test_an_adversary_finds_nothing_under_a_band_and_breaks_what_claims_too_much(seed, visits, outputs):
     certificate = certified(seed, visits=visits, outputs=outputs)
@@ -141,6 +142,7 @@ def test_an_adversary_finds_nothing_under_a_band_and_breaks_what_claims_too_much
 LEFT_OUT, LONGER, SERVER = {"left_out": 1}, {"longer": 3.0}, {"server": 6.0}
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(
     ("seed", "loss", "breaking"),
     [

@@ -54,12 +54,14 @@ def close(first, second):
     torch.testing.assert_close(first, second, rtol=0, atol=1e-12)
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.kind("clients grouped")
 @every_method
 def test_grouping_clients_changes_nothing_but_rounding(method):
     close(everything(states(run_of(method, at_once=1), 3)[-1]), everything(together(method)[-1]))
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.kind("clients renumbered")
 # Cyclic training is left out, because the clients' turns follow their numbers.
 @pytest.mark.parametrize("method", [*sorted(set(catalogue()) - {"cyclic"}), "ima"])
@@ -84,6 +86,7 @@ def test_a_run_is_the_same_to_the_bit_when_it_is_repeated(method):
     assert all(torch.equal(first[path], second[path]) for path in first)
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.kind("no samples")
 @every_method
 def test_a_client_without_samples_keeps_everything_finite(method):
@@ -150,6 +153,7 @@ def at(case, **changes):
     return on_classes(method, options=options, data=lacking_classes(), **changes)
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.kind("equals a plain loop")
 @each_case
 @pytest.mark.parametrize("optimizer, participation", [(SGD(), 1.0), (SGD(0.9, 1e-2), 0.75)], ids=["plain", "momentum"])
@@ -169,6 +173,7 @@ def test_equals_the_plain_loop_however_clients_are_grouped(case, optimizer, part
                 assert np.abs(rows(own)[seen] - value[seen]).max() < 1e-10 and not value[~seen].any()
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.kind("float32")
 @each_case
 def test_is_the_same_in_single_precision_but_for_rounding(case):

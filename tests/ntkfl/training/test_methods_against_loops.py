@@ -61,6 +61,7 @@ def agrees(state, kept):
                 assert np.abs(rows(state.clients["rule"][own])[seen] - value[seen]).max() < 1e-10
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.kind("equals a plain loop")
 @each_case
 @pytest.mark.parametrize(
@@ -91,6 +92,7 @@ def test_the_losses_of_fl_ntk_are_sums_unless_another_is_given():
     check("server-rate-fl-ntk", run)
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.kind("clients grouped")
 @each_case
 def test_grouping_clients_changes_nothing_but_rounding(case):
@@ -105,6 +107,7 @@ def test_grouping_clients_changes_nothing_but_rounding(case):
         assert all((first[path] - other[path]).abs().max() < 1e-12 for path in first)
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.kind("float32")
 @each_case
 def test_in_float32_everything_stays_float32_and_close(case):
@@ -121,6 +124,7 @@ def test_in_float32_everything_stays_float32_and_close(case):
         assert np.abs(flat(last.model) - expected).max() < 1e-4
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.kind("no samples")
 @each_case
 def test_a_client_without_samples_moves_nothing(case):

@@ -122,6 +122,7 @@ def test_the_cnn_for_domains_has_the_printed_layer():
     assert (2048, 6272) in {tuple(w.shape) for w in params.values()}  # This is the layer FC(6272, 2048).
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(("spec", "shape"), SMALL + LARGE)
 def test_shapes_seeds_and_heads(spec, shape):
     data = some_data(shape)

@@ -31,6 +31,7 @@ whole = cache(toy_run)  # the result of a run that is not stopped, computed once
 IMA = {"ima": True, "ima_window": 2, "ima_start": 1}
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.kind("resumed")
 @pytest.mark.parametrize(
     ("method", "more"),

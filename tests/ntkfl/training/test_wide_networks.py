@@ -242,6 +242,7 @@ def test_kernels_of_convolutional_networks_are_refused():
         WideNetwork("conv", 3, "relu").kernels({}, torch.zeros(2, 64), 7)
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
 def test_the_standard_parametrisation_with_its_steps_trains_the_same_functions(network):
     problem = data.digits(n=8, seed=0, clients=2)
