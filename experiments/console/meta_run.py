@@ -140,6 +140,6 @@ def _faults(planted: tuple[PlantedFault, ...], options: Options) -> tuple[list[N
 def _measured(what: str) -> Iterator[CaseProgress]:
     typer.echo(f"{what}:", err=True)
     with warnings.catch_warnings(), CaseProgress() as progress:
-        # mutants and stored cases exceed the limits of stable steps on purpose
+        # mutants, and cases that are stored with a statement, exceed the limits of stable steps on purpose
         warnings.simplefilter("ignore", UserWarning)
         yield progress

@@ -74,7 +74,7 @@ def points(
 
 
 def by_family(seen: CasePoints) -> list[tuple[str, list[int]]]:
-    """The numbers of the cases of each family; cases with an infinite side are left out."""
+    """The numbers of the cases of each family, without cases in which a side of the claim is infinite."""
     finite = [i for i in range(len(seen.x)) if math.isfinite(seen.x[i]) and math.isfinite(seen.y[i])]
     numbered = [(name, [i for i in finite if seen.family[i] == n]) for n, name in enumerate(seen.families)]
     return [(name, chosen) for name, chosen in numbered if chosen]
@@ -144,7 +144,7 @@ def main_form(statement: Statement, seen: Mapping[Form, CasePoints]) -> Form:
 
 
 def _sides(statement: Statement, form: Form, seen: CasePoints, styles: Styles, axes: Axes) -> None:
-    """Draw left against right for all cases.
+    """Draw the left side of the claim against its right side, for all cases.
 
     The area in which a case would refute the claim is shaded.
     """
@@ -375,7 +375,9 @@ def drawn(
     from matplotlib.figure import Figure
 
     if not seen:
-        raise ValueError(f"no case of {statement.id} was admitted, so there is nothing to draw; choose other options")
+        raise ValueError(
+            f"no case of {statement.id} met its hypotheses, so there is nothing to draw; choose other options"
+        )
     styles = _styles(seen)
     families = styles.families
     panels = panels_of(statement, seen, styles)[:most]

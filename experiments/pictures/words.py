@@ -19,12 +19,12 @@ from verification.verdict_page import ratio_text
 
 # the largest number of letters in the meaning of a knob; a longer meaning is replaced by the knob's symbol
 WORDS_LETTERS = 48
-LEFT_LETTERS = 34  # a left side with at most this many letters is written beside an axis
+LEFT_LETTERS = 34  # the left side of a claim is written beside an axis if it has at most this many letters
 SYMBOLS = {"eta_local": "eta_l", "eta_global": "eta_g", "local_steps": "K", "rounds": "T", "width": "m"}
 
 
 def ratio_word(statement: Statement) -> str:
-    """The name of the ratio of the two sides, in words."""
+    """The name of the ratio of the claim's two sides, in words."""
     if statement.kind in IDENTITIES:
         return "|left $-$ right| / scale"
     if statement.kind is Kind.TWO_SIDED:

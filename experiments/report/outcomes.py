@@ -7,7 +7,7 @@ from verification.verdict import NOT_REFUTED, NOT_RUN, Verdict
 from verification.verdict_list import ORDER
 
 SIGNS = {  # by outcome, the sign, and what the outcome's word means
-    Outcome.HOLDS: ("✓", "no admitted case broke it"),
+    Outcome.HOLDS: ("✓", "no case that met its hypotheses broke it"),
     Outcome.TOUCHES: ("≈", "it holds, and some case meets the bound to within the error of both sides"),
     Outcome.VIOLATED: (
         "✗",
@@ -15,7 +15,7 @@ SIGNS = {  # by outcome, the sign, and what the outcome's word means
     ),
     Outcome.UNRESOLVED: ("?", "the errors are too large to tell"),
     Outcome.UNTESTED: ("–", "too few cases met its hypotheses"),
-    Outcome.OPEN: ("·", "nobody has settled it; no admitted case broke it"),
+    Outcome.OPEN: ("·", "nobody has settled it; no case that met its hypotheses broke it"),
 }
 UNTRIED = "○", "no case broke it, and it allows a failure probability too small for so few cases to test"
 MISSING = "–", "it needs PyTorch, which was not installed"

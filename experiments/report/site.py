@@ -213,7 +213,7 @@ def headline(verdicts: Sequence[Verdict]) -> str:
 def _of(verdicts: Sequence[Verdict], what: str, how: tuple[str, str] = ("", ""), count: int | None = None) -> str:
     """A text such as "of 3 forms, 2 hold".
 
-    `how` has the words that follow "holds" and those that follow "hold".
+    `how` has two texts: the words after "holds", and the words after "hold".
     """
     right, count = sum(v.outcome in SETTLED for v in verdicts), len(verdicts) if count is None else count
     noun = what if count == 1 else what.replace("form", "forms").replace("claim", "claims")

@@ -54,8 +54,8 @@ class FormPart:
     def title(self) -> str:
         """The title of the form.
 
-        A stated form is called printed only if the paper prints it. It is not called printed if it is known from a scan
-        or a report.
+        A stated form is called printed only if the paper prints it. It is not called printed if it is as a scan of the
+        paper reads, or as a report about the paper has it.
         """
         read_as = READ_AS.get(self.claim.nature) if self.form is Form.STATED else None
         return read_as.capitalize() if read_as else FORM_TITLES[self.form]

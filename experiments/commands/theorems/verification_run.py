@@ -261,8 +261,8 @@ def _run(
 
     wanted = sum(form in statement.forms for statement in statements for form in forms)
     with warnings.catch_warnings():
-        # Warnings about unstable steps are hidden. A warning about the user's setup was already shown, and stored cases
-        # exceed the limit of stable steps on purpose.
+        # Warnings about unstable steps are hidden. A warning about the user's setup was already shown. Cases that are
+        # stored with a statement exceed the limit of stable steps on purpose.
         warnings.simplefilter("ignore", UnstableSteps)
         with CaseProgress() as progress:
             verdicts = verify_in_processes(statements, options, forms, progress, processes)
