@@ -38,7 +38,7 @@ def largest(values):
     f"{CHUNK})"
 )
 def begin(z0, c, gc, signs, frozen, lengths, z, moved):
-    """Set z to z0 + gc and fill `moved`; return the fields of `Seen`."""
+    """Set z to z0 + gc, and `moved` to each neuron's squared distance from its start; return the fields of `Seen`."""
     flips, sums, farthest, total = 0, np.zeros((z0.shape[1], LANES)), np.zeros(LANES), np.zeros((1, LANES))
     for q in range(z0.shape[0]):
         for r in range(LANES):
@@ -47,7 +47,7 @@ def begin(z0, c, gc, signs, frozen, lengths, z, moved):
             for r in range(LANES):
                 value = z0[q, i, r] + gc[q, i, r]
                 z[q, i, r] = value
-                # a NaN does not count as off, so that it stays visible
+                # a NaN counts as active, so that it shows in the outputs
                 off = z0[q, i, r] < 0.0 if frozen else value < 0.0
                 sums[i, r] += (0.0 if off else value) * signs[q, r]
             if lengths:
@@ -113,7 +113,7 @@ def step(z0, gc, signs, frozen, lengths, moved, gram, pull, first, z, summed):
 
 @machine_code(f"float64({CHUNK}, boolean, float64, {CHUNKS}, {CHUNKS}, {CHUNKS}, {CHUNKS})")
 def end(signs, lengths, share, work, summed, c, gc):
-    """Add the changes of a round to c and gc; return the largest squared length."""
+    """Add the changes of a round to c and gc; return the largest squared length of a neuron's summed change."""
     length, longest = np.empty(LANES), np.zeros(LANES)
     for q in range(c.shape[0]):
         for r in range(LANES):

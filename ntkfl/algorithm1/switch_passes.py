@@ -18,6 +18,7 @@ PLACES[[(int(DE_BRUIJN) << place) % 2**64 >> 58 for place in range(64)]] = np.ar
 def near_entry(dtype: str) -> np.dtype:
     """The dtype of an entry: a neuron and a sample on which the neuron may switch within the round.
 
+    client, neuron: the numbers of the sample's client and of the neuron.
     sample: the number of the sample within the client.
     start: the pre-activation when the round starts.
     safe: the neuron cannot switch before the reach of the sample exceeds this number.
@@ -43,10 +44,10 @@ class Passes(NamedTuple):
       another.
     - spread(words, first, coefficients, signs, out): sets `out` (samples, LANES) to q_i s_r where the bit says active,
       and to 0 elsewhere. The q_i are the coefficients.
-    - step(entries, words, signs, grams, pull, coefficients, reach, sums): makes a local step of the entries. `sums`
-      must have the sums of neurons that do not switch, and the step corrects it for the neurons that do.
-    - correct(entries, signs, neuron, x, total): adds the `extra` of the entries to `total` (chunks, d, LANES), whose
-      first neuron has the number `neuron`.
+    - step(entries, words, signs, grams, pull, coefficients, reach, sums): makes a local step of the entries. It adds to
+      `sums` what the sums of the neurons that switch have more than if these neurons did not switch.
+    - correct(entries, signs, neuron, x, total): adds the change of the weights by the `extra` of the entries to `total`
+      (chunks, d, LANES). The first neuron of `total` has the number `neuron`.
     """
 
     look: Callable[..., int]

@@ -395,8 +395,8 @@ clips g to the norm `clip`, and adds `weight_decay` w. Then v <- `momentum` v + 
 w <- w - rate v. `diloco-adamw` takes steps of AdamW instead, on the clipped g, with decoupled weight decay rate
 `weight_decay` w. There each client keeps its moments and its count of steps from round to round.
 
-An implementation agrees with a case if no number is off by more than {TOLERANCE:g} times the largest number of its
-round, or times 1 if that is larger. In float32 the limit is {MARGIN} times the sum of two errors: the largest error of
+An implementation agrees with a case if no number is off by more than {TOLERANCE:g} times the larger of 1 and the
+largest number of its round. In float32 the limit is {MARGIN} times the sum of two errors: the largest error of
 the reference in any round so far, when it is run in float32, and float32's rounding (1.2e-7) times the same largest
 number. If `limit` is not empty, it says what holds exactly in the case.
 """

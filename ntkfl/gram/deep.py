@@ -201,7 +201,7 @@ def _block(
 ) -> tuple[np.ndarray, np.ndarray]:
     """A block of the kernel Theta, and its error, from angles that are off by at most `error`.
 
-    A comment of `infinite_estimate` derives this bound.
+    A comment of `infinite_estimate` derives such a bound for the angles.
     """
     activation, bias = network.activation, network.bias
     pairs = activation.start(angle, error)
@@ -454,9 +454,9 @@ def _require_no_tiny(name: str, images: np.ndarray, norms: list[Rows]) -> None:
 
 
 def _sums(wide: np.ndarray) -> np.ndarray:
-    """A ninth of the sum over the nine shifts by at most one pixel of the last two axes.
+    """One ninth of the sum of nine copies, in each of which the last two axes are shifted by -1, 0 or 1 pixel.
 
-    If there are two axes before the last two, they are shifted in the same way.
+    If there are two more axes for pixels before the last two, they are shifted by the same numbers of pixels.
     """
     pairs = wide.ndim // 2
     h, w = wide.shape[-2] - 2, wide.shape[-1] - 2

@@ -254,7 +254,7 @@ def signed_angles(x: np.ndarray, z: np.ndarray | None) -> Float[np.ndarray, "n p
     """The angle if it is at most pi/2, otherwise the angle minus pi, which is accurate also near pi."""
 
     def entry(_: np.ndarray, angle: np.ndarray, to_pi: np.ndarray) -> np.ndarray:
-        # a sum of the two parts would lose the sign of a zero
+        # an angle of pi gives the smallest negative float, since 0 would not tell pi from an angle of 0
         return np.where(angle <= to_pi, angle, -np.maximum(to_pi, SMALLEST))
 
     return _kernel(x, x if z is None else z, z is None, entry, np.empty((len(x), len(x if z is None else z))))
@@ -374,7 +374,7 @@ def _sine_and_dot(x: _Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """|x||y| sin and |x||y| cos of the angles between matching rows that are nearly parallel or antipodal.
 
     The difference y - c x takes the exact rounding error of c x into account (Dekker's product), so that the
-    cancellation is exact too. A second projection removes the component along x that remains because c is rounded.
+    cancellation loses no digits. A second projection removes the component along x that remains because c is rounded.
     """
     dot = np.einsum("ij,ij->i", x.value, y)
     c = (dot / x.square)[:, None]

@@ -1,7 +1,7 @@
 """Kernel matrices in tiles that are held outside this process: on a torch device, or by the workers of a Dask cluster.
 
 The entries of the tiles on a device are computed by this machine's processors; the device multiplies the tiles. On a
-cluster, a product visits the workers once, in the order of their rows.
+cluster, every worker multiplies its rows, and the results are added in the order of the rows.
 """
 
 from __future__ import annotations
@@ -376,7 +376,9 @@ def _worker(dask_worker: Worker) -> _Worker:
 
 @cache
 def _code() -> str:
-    """The versions of Python, numpy and numba, on which the bits of entries and products depend."""
+    """A checksum of what the bits of entries and products depend on: the versions of Python, numpy and numba, and the
+    source files of `ntkfl.gram`.
+    """
     digest = hashlib.sha256(f"{platform.python_version()} {np.__version__} {version('numba')}".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -415,8 +417,8 @@ def _same_slabs(share: _Share, checksum: int) -> list[np.ndarray]:
     """
     if share.checksum != checksum:
         raise RuntimeError(
-            "they were computed again, and differ in some bits from the first rows, which error bounds assume; use "
-            "workers on machines of one kind, and begin again"
+            "they were computed again, and differ in some bits from the first rows, but error bounds need equal rows; "
+            "use workers on machines of one kind, and begin again"
         )
     return share.slabs
 

@@ -128,7 +128,7 @@ def _symmetric(h: np.ndarray | Estimate) -> tuple[np.ndarray, float]:
     if refused:
         raise ValueError(
             f"the matrix is not symmetric: entries differ from their mirror images by up to {skewest:.3g}, "
-            f"the largest entry being {largest:.3g}; give it symmetric, for example its symmetric part"
+            f"the largest entry being {largest:.3g}; make it symmetric, for example by its symmetric part"
         )
     return middle, float(radius) * (1 + (len(middle) + 8) * ROUNDOFF)
 

@@ -301,11 +301,11 @@ class Tiles(HeldGram):
                 complete.
 
         Raises:
-            ValueError: there is too little memory, or too little room on the disk. Or the file has other tiles, and one
-                row in 256, or the row of each slab's largest entry off the diagonal, shows it. Or entries are beyond or
-                far below float32, with dtype "float32". Or the kernel is complex, not symmetric where symmetry is
-                tested, not finite, of another shape, or not positive semi-definite, since it has an entry too large for
-                its diagonal.
+            ValueError: there is too little memory, or too little room on the disk. Or the file has other tiles, as is
+                seen from one row in 256 or from the row of each slab's largest entry off the diagonal. Or entries are
+                beyond or far below float32, with dtype "float32". Or the kernel is complex, not symmetric where
+                symmetry is tested, not finite, of another shape, or not positive semi-definite, since it has an entry
+                too large for its diagonal.
         """
         x = finite_array("x", x)
         ends = slab_rows(len(x))
@@ -626,7 +626,7 @@ def _allowed(values: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndar
             j = int(np.argmax(over))
             raise ValueError(
                 f"the kernel has the entry {row[j]:.6g} between samples whose diagonal entries are {left[i] ** 2:.6g} "
-                f"and {right[j] ** 2:.6g}: it is not positive semi-definite, as the kernel regime needs it"
+                f"and {right[j] ** 2:.6g}: it is not positive semi-definite, which the kernel regime requires"
             )
     return values
 

@@ -66,7 +66,7 @@ class Regime(ABC):
             """
             if why := (self.no_answer | RENAMED).get(name):
                 raise AttributeError(f"{type(self).__name__} has no {name}: {why}")
-            # raises Python's own AttributeError, or that of a property which raised one
+            # raises Python's own AttributeError; if a property raised an AttributeError, this error is raised
             return super().__getattribute__(name)
 
     def __repr__(self) -> str:
@@ -401,7 +401,7 @@ class StepLimits(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KernelRegime(Regime):
-    """Federated training at infinite width; made by `kernel_regime`, which validates.
+    """Federated training at infinite width; made by `kernel_regime`, which checks its arguments.
 
     The residual r(t) = y - y(t) follows r(t+1) = M r(t) with M = I - (eta_g/N) H P, P = blockdiag_c f_K(H_cc) and
     f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k. Unless `initial_outputs` are given, y(0) is 0, the mean of a wide

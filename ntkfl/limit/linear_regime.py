@@ -183,7 +183,7 @@ def mode_maps(round: LinearRound, values: Float[np.ndarray, " n"]) -> Float[np.n
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class LinearRegime(Regime):
-    """Federated training by a linear method in the kernel regime; made by `kernel_regime`, which validates.
+    """Federated training by a linear method in the kernel regime; made by `kernel_regime`, which checks its arguments.
 
     The state is the residual r(t) = y - y(t) and the memories of server and clients, each of n coefficients. A round is
     a linear map of the state, `round_map`. Rounds are computed in float64. They are computed one by one, each with one

@@ -220,7 +220,7 @@ class Noise:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RandomRegime(Regime):
-    """Random rounds in the kernel regime; made by `random_rounds`, which validates.
+    """Random rounds in the kernel regime; made by `random_rounds`, which checks its arguments.
 
     `outputs`, `residual` and `predict` are means over the draws of clients and batches, and `movement` is the movement
     of the mean weights. `deviation` and `mean_square` come from the exact covariance, which costs three products of (n,

@@ -327,7 +327,7 @@ def takes_part(clients: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ScheduledRegime(RandomRegime):
-    """A sequence of rounds with one regime for each round; made by `random_rounds`, which validates.
+    """A sequence of rounds with one regime for each round; made by `random_rounds`, which checks its arguments.
 
     `rate` and `stable` are those of the rounds that repeat for ever, as a mean over a cycle of cohorts. `of_round`
     gives the regime of round 0, 1, ... From round `settled` on, the regimes repeat every `period` rounds.
