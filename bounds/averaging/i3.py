@@ -26,7 +26,7 @@ SCALES = 2.0 ** -np.arange(8, 18)  # values of Delta; at the smallest the gap is
 CIRCLE_POINTS = 256  # angles at which smooth networks are evaluated
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 NORMS = ("mean", "root mean square", "largest value")  # norms of |gap| over x on the unit circle
-FINITE = 0.01  # allowance in an exponent for the higher powers of Delta, which are not 0 at these scales
+FINITE = 0.01  # allowance in an exponent for the terms in higher powers of Delta, which are not 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +243,7 @@ SCALE_LADDERS = Family("clients around their average, inputs on the circle", _la
 
 Made = Callable[[], ScaleLadder]
 
-# Least coefficients of the term that decides an exponent, so that it exceeds the terms of higher powers.
+# With at least these coefficients the term that decides an exponent exceeds the terms of higher powers.
 LEAST, LEAST_FIXED = 0.01, 0.002
 MUTANTS = tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2))
 TWO = sp.Integer(2)

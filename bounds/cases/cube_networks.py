@@ -20,7 +20,7 @@ from ntkfl.connectivity.losses import ABSOLUTE, SQUARED, checked_labels, named_l
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 
 EPS = np.finfo(float).eps
-INSIDE = 1 - 1e-12  # networks are drawn in a cube that is smaller by this factor, so that rounding keeps them inside
+INSIDE = 1 - 1e-12  # networks are drawn in a cube smaller by this factor, so that they are inside also after rounding
 
 
 @dataclass(frozen=True, eq=False)

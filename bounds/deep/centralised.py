@@ -155,7 +155,8 @@ STATEMENTS = (
     ),
     Statement(
         id="deep/centralised-steps",
-        title="Small steps bring FedAvg on a deep network to gradient descent: in proportion to the step",
+        title="Small steps bring FedAvg on a deep network near gradient descent: the distance is proportional to the "
+        "step",
         kind=Kind.RATE,
         source=reported("T3; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent"),
         note="the reported claim T3 is true in the limit of gradient flow, at any width. The maps of a round differ in "

@@ -283,7 +283,7 @@ STATEMENTS = (
             "exponent in eta_l of |M - M_{GD} - (eta_l/N)^2 K (K - 1) H (N H_D - H)/2|_F",
             "exponent in eta_l of max_t |y_{FedAvg}(t) - y_{GD}(K t)| / |r_0|",
         ),
-        says_left="log-log slopes over seven steps, by the library's kernel regime; M_GD = (I - (eta_l/N) H)^K",
+        says_left="log-log slopes over seven step sizes, by the library's kernel regime; M_GD = (I - (eta_l/N) H)^K",
         families=(STEP_LADDERS,),
         mutants=(shifted(sp.Rational(1, 2)), shifted(-sp.Rational(1, 2)), shifted(1)),
         uses=("fl-ntk/centralised",),

@@ -258,7 +258,7 @@ STATEMENTS = (
     ),
     Statement(
         id="fl-ntk/X.6",
-        title="Rounds grow like N at eta_g = 1, and not at all at eta_g = N",
+        title="The number of rounds grows like N at eta_g = 1, and does not grow at eta_g = N",
         kind=Kind.RATE,
         source=Source(BEYOND, "docs/proofs/linear_methods.md#rounds-and-clients"),
         note="theorem 4.1 suggests that more clients need more rounds. This holds at a fixed eta_g, because the "

@@ -103,7 +103,7 @@ def _change(case):
 
 @dataclass(frozen=True, eq=False)
 class AntipodalFamily(Case):
-    """Directions x_p, (p, d) with p = d+1, and coefficients c, (p,), with sum_p c_p x_p = 0.
+    """Directions x_1, ..., x_{d+1}, (d+1, d), and coefficients c, (d+1,), with sum_p c_p x_p = 0.
 
     The coefficients have errors.
     """

@@ -104,7 +104,10 @@ def _measure_x_9(ladder: WidthLadder) -> tuple[Estimate, ...]:
 
 @lru_cache(maxsize=4)
 def _predicted(problem: Problem, setup: Setup) -> PatternChange:
-    """F(t) and B(t). They are kept, since a ladder and the ladders for checking it again have one problem and setup."""
+    """F(t) and B(t): the coefficients of m^(-1/2) in the share of flips and in the mean change of the kernel.
+
+    They are kept, since a ladder and the ladders for checking it again have one problem and setup.
+    """
     return pattern_change(problem, setup)
 
 

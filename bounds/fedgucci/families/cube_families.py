@@ -78,7 +78,7 @@ def group_families(options: Options) -> tuple[CubeFamily, ...]:
 
 
 def counted(families: tuple[CubeFamily, ...]) -> tuple[CubeFamily, ...]:
-    """The same families, of which the first has 2 networks, the second 4, the third 16, and so on in turn."""
+    """The same families, with 2, 4, 16, 2, 4, 16, ... networks."""
     counts = (2, 4, 16)
     return tuple(replace(family, count=counts[i % len(counts)]) for i, family in enumerate(families))
 
