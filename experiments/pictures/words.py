@@ -91,7 +91,7 @@ def short(name: str) -> str:
 
 
 def left_words(statement: Statement, form: Form) -> str:
-    """The left side as a formula, if it is a single formula that is short enough for an axis; otherwise words."""
+    """The claim's left side as a formula, if it is a single formula and short enough for an axis; otherwise words."""
     formulas = statement.left_formulas(form)
     drawn_formula = _drawable(typed(formulas[0])) if len(formulas) == 1 and len(formulas[0]) <= LEFT_LETTERS else None
     return drawn_formula or "left side (measured)"

@@ -99,7 +99,7 @@ def test_zeros_infinities_and_negative_sides_are_drawn_or_told(ratio):
 
 
 def test_no_case_is_refused_with_what_to_do():
-    with pytest.raises(ValueError, match=r"no case of fl-ntk/A.1 was admitted.*choose other options"):
+    with pytest.raises(ValueError, match=r"no case of fl-ntk/A.1 met its hypotheses.*choose other options"):
         drawn(get("fl-ntk/A.1"), {})
 
 
