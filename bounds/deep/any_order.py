@@ -182,7 +182,7 @@ STATEMENTS = (
         source=Source(BEYOND, "docs/proofs/any_method.md#smooth-networks"),
         note="all layers are trained. z is the state, residual and memory; every round of the linear model at the "
         "checkpoint contracts the norm |S z|. The network's curvature changes gradients by at most L_J times the "
-        "movement. s_0 is e_0 |S z_0|; q and R are the certificate's.",
+        "movement. s_0 is |S z_0| times a number e_0; S, e_0, q and R are the certificate's.",
         hypotheses=(
             Hypothesis(
                 "certified",

@@ -233,7 +233,8 @@ STATEMENTS = (
         "in the limit of far outputs (steep pairs: left/right 1). Measured on 400 digits in ten classes (`ntkfl "
         "connectivity-table`; h = 32, clients trained apart): cross-entropy barrier .605 against R2 15.6, and .094 "
         "against 12.0 when trained with the connectivity loss. So the constant sqrt(2) matters little. R2 measures "
-        "the gap of the outputs, not the flatness of the loss at these outputs, and does not distinguish the two",
+        "the gap of the outputs, not the flatness of the loss at these outputs, and does not distinguish these two "
+        "trainings",
         hypotheses=(LIPSCHITZ_LOSS,),
         new=Claim(L * (p / 4 + q)),
         constants=lambda case: {

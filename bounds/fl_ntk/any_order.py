@@ -310,10 +310,11 @@ STATEMENTS = (
         title="From a certified checkpoint momentum, SCAFFOLD, FedDyn and FedProx converge at their own rate",
         kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/any_method.md#the-theorem"),
-        note="z is the state, residual and memory; every round multiplies the norm |S z| by q or less, and e |S z| "
-        "bounds the distance of every model from W*, a point that fits all labels. No neuron's pattern can change "
-        "in the ball, so that the network trains as a linear model does. R is e |S z_0| in the norm with the "
-        "smallest ball; R_q and q belong to the norm with the fastest rate.",
+        note="z is the state, residual and memory. The certificate has matrices S and numbers e: every round "
+        "multiplies the norm |S z| by q or less, and e |S z| bounds the distance of every model from W*, a point "
+        "that fits all labels. No neuron's pattern can change in the ball, so that the network trains as a linear "
+        "model does. R is e |S z_0| in the norm with the smallest ball; R_q and q belong to the norm with the fastest "
+        "rate.",
         hypotheses=(
             certified(
                 "sign_ri w*_r.x_i > kappa_ri B for every neuron and sample, where B bounds |U - W*| over all models U "

@@ -187,7 +187,8 @@ STATEMENTS = (
         note="each round draws s of N clients without replacement; equal weights, full batches. Gaussian noise of "
         "standard deviation sigma_w is added to every weight of the clients' mean. The server keeps v <- b v + "
         "mean and adds eta_g v; u = H v is the effect of v on the outputs. Drawing clients adds H N(C) H to the "
-        "memory's moments, the noise adds sigma_w^2 H",
+        "memory's moments, where N(C) is the covariance of the mean's coefficients over the draws. The noise adds "
+        "sigma_w^2 H",
         new=Claim(_heavy_ball_moments),
         constants=of_momentum,
         measure=measure,
