@@ -56,7 +56,10 @@ def clipped(case: ConformanceCase, gradient: np.ndarray) -> np.ndarray:
 
 
 def displacement(case: ConformanceCase, steps: int, pull: float = 0.0) -> float:
-    """a_i: how far the optimizer, with its momentum, moves in `steps` steps of rate 1 if the gradient is always 1."""
+    """a_i: how far the optimizer, with its momentum, moves in `steps` steps of rate 1 if the loss has the gradient 1.
+
+    A proximal term of strength `pull` draws the position back to its start.
+    """
     position = velocity = 0.0
     for _ in range(steps):
         velocity = case.momentum * velocity + (1 + pull * position)

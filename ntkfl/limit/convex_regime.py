@@ -50,15 +50,15 @@ class ConvexRegime(Regime):
     loss: ConvexLoss
     no_answer: ClassVar = dict.fromkeys(
         ("nu", "rate", "response_eigenvalues", "round_map", "spectrum", "stable", "step_limits", "undecided"),
-        "under a loss a round is no linear map, and has no eigenvalues; `total_loss` is the sum of the losses "
+        "with the argument loss a round is no linear map and has no eigenvalues; `total_loss` is the sum of the losses "
         "after training, `bound` bounds `mean_loss`, and `eta_limit` is the eta_local below which the bound holds. "
-        "Without the argument loss, the regime of squares has this name",
+        "Without the argument loss, the regime of the squared loss has this name",
     ) | {
         "at": "call kernel_regime with the other steps and the loss",
-        "local_outputs": "clients' outputs are kept for squares only: leave out the argument loss",
-        "rounds_to": "under a loss the residual y - f need not vanish; look at `total_loss` of many rounds. Without "
-        "the argument loss, the regime of squares has this name",
-        "trajectory": "clients' outputs are kept for squares only: leave out the argument loss, or use `outputs`",
+        "local_outputs": "clients' outputs are kept for the squared loss only: leave out the argument loss",
+        "rounds_to": "with the argument loss the residual y - f need not vanish; look at `total_loss` of many rounds. "
+        "Without the argument loss, the regime of the squared loss has this name",
+        "trajectory": "clients' outputs are kept for the squared loss only: leave out the argument, or use `outputs`",
     }
 
     @property

@@ -50,7 +50,7 @@ def test_a_question_without_an_answer_says_why_and_what_to_ask(made):
 def test_a_loss_says_why_it_has_no_rate_and_what_would_have_one():
     regime = kernel_regime(PROBLEM, SETUP, loss="squares")
     with pytest.raises(
-        AttributeError, match=r"^ConvexRegime has no rate: under a loss a round is no linear map.*`bound`"
+        AttributeError, match=r"^ConvexRegime has no rate: with the argument loss a round is no linear map.*`bound`"
     ):
         _ = regime.rate  # type: ignore[attr-defined]
     squares = kernel_regime(PROBLEM, SETUP)  # `squares` is the regime that the message recommends.

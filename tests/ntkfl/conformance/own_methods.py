@@ -169,7 +169,9 @@ class Nova(Server):
         return add(self.model, add(local, self.model, -1.0), 1 / self.walked(client))
 
     def walked(self, client):
-        """Returns the distance that a client moves under a constant gradient of 1, divided by the rate."""
+        """Returns the distance that a client moves under a constant gradient of 1 and the proximal term, divided by the
+        rate.
+        """
         place, speed = 0.0, 0.0
         for _ in self.case.batches(self.number, client):
             speed = self.case.momentum * speed + 1 - self.case.rates[self.number] * self.mu * place
