@@ -437,11 +437,9 @@ except ValueError as error:
 # checks the theorem behind `certify_network` on small networks, and shows that each of its hypotheses is needed.
 #
 # `ntkfl certify --network fc:3:gelu --width 256 --data digits --n 20 --eta-local 0.1 --watch` trains a network by
-# Algorithm 1 until it is certified, at round 650. With `--loss hinge` the command trains on the squared hinge, and
-# the network is certified at round 350, since samples beyond their margins need no change. With `--test`, which draws
-# twenty other images, the network trained on the squared loss is certified on digits at round 650, with $|y - f|$ =
-# .0034. The network trained on the squared hinge is certified at round 300, where the outputs are .0055 from
-# satisfying all margins, and the proof has conditions on 13 samples only. On Fashion-MNIST the network trained on the
-# squared loss is certified at round 1000, with $|y - f|$ = .0020. The network trained on the squared hinge is
-# certified at round 350, where the outputs are .0068 from satisfying all margins, and the proof has conditions on
-# five samples. `--export` writes certificates for all of these losses.
+# Algorithm 1 until it is certified, at round 650, with $|y - f|$ = .0034. With `--loss hinge` the command trains on
+# the squared hinge, and the network is certified at round 300, since samples beyond their margins need no change. At
+# this round the outputs are .0055 from satisfying all margins, and the proof has conditions on 13 samples only. On
+# Fashion-MNIST the network trained on the squared loss is certified at round 1000, with $|y - f|$ = .0020. The
+# network trained on the squared hinge is certified at round 350, where the outputs are .0068 from satisfying all
+# margins, and the proof has conditions on five samples. `--export` writes certificates for all of these losses.
