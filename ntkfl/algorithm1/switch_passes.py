@@ -45,7 +45,7 @@ class Passes(NamedTuple):
     - spread(words, first, coefficients, signs, out): sets `out` (samples, LANES) to q_i s_r where the bit says active,
       and to 0 elsewhere. The q_i are the coefficients.
     - step(entries, words, signs, grams, pull, coefficients, reach, sums): makes a local step of the entries. It adds to
-      `sums` what the sums of the neurons that switch have more than if these neurons did not switch.
+      `sums` the difference that switching makes: the sums over the neurons minus the sums if no neuron switched.
     - correct(entries, signs, neuron, x, total): adds the change of the weights by the `extra` of the entries to `total`
       (chunks, d, LANES). The first neuron of `total` has the number `neuron`.
     """

@@ -254,7 +254,7 @@ def signed_angles(x: np.ndarray, z: np.ndarray | None) -> Float[np.ndarray, "n p
     """The angle if it is at most pi/2, otherwise the angle minus pi, which is accurate also near pi."""
 
     def entry(_: np.ndarray, angle: np.ndarray, to_pi: np.ndarray) -> np.ndarray:
-        # an angle of pi gives the smallest negative float, since 0 would not tell pi from an angle of 0
+        # an angle of pi gives the negative float nearest to 0, since 0 itself means an angle of 0
         return np.where(angle <= to_pi, angle, -np.maximum(to_pi, SMALLEST))
 
     return _kernel(x, x if z is None else z, z is None, entry, np.empty((len(x), len(x if z is None else z))))

@@ -177,7 +177,7 @@ class Margins:
             own = float((q * u).max()) + off * weight * walked * growth + (top + off) * wrong
             return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong), steepest, growth, turned
 
-        # may overflow if eta_local is beyond the clients' limit, where no bound is proved
+        # these numbers may overflow if eta_local is beyond the clients' limit, where no bound is proved
         with np.errstate(all="ignore"):
             of_all = np.array(
                 [
@@ -637,8 +637,9 @@ def bounded_powers(
             size, skew = float(np.linalg.norm(summed)), float(np.sqrt(margins.most / margins.least))
             root, slip = np.sqrt(margins.largest * margins.most), np.sqrt(local.size) * local.response * size
             norm_error, energy_error = skew * wrong[0, 0], root * wrong[0, 1] + slip
-            # These are other bounds, and the smaller bound is taken. The series gives rounds with the stored matrices.
-            # One part bounds the errors of these rounds, and the other part their distance from rounds with H and P.
+            # Below are second bounds; of two bounds the smaller is taken. The series gives rounds with the stored
+            # matrices. One part bounds the errors of these rounds, and the other part their distance from rounds with H
+            # and P.
             wrong = wrong[1] * _outside(series, margins)
             way = _way(margins, float(np.sqrt(max(np.vdot(summed, moved), 0.0) + local.turned * size**2)), wrong[1])
             # |P^(1/2) r| is at most `left` times most^(1/2)

@@ -53,7 +53,7 @@ class Constants(NamedTuple):
 
     @property
     def move_weight(self) -> float:
-        """w = (1 + c)^2 - h, the factor of |m|_H^2 in the squared norm if y = m, as after a motion from 0."""
+        """w = (1 + c)^2 - h, the factor of |m|_H^2 in the squared norm if y = m, as after a motion from y = 0."""
         return (1 + self.shift) ** 2 - self.subtracted
 
 

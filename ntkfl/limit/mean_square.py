@@ -48,8 +48,7 @@ BASIS, RESTARTS = 80, 40
 TURNS, MOMENTS, STAY = 200, 12, 4
 FURTHER = 8  # number of further second moments that are tried for bounds of a radius, after the search for the radius
 ASIDE_RADIUS = 1e-7, 1e-5, 1e-3  # relative distances from a radius at which bounds of the radius are tried
-# single precision is used in the preconditioner if the radius exceeds that of the mean round's map by at least this
-# share
+# single precision is used in the preconditioner if the radius exceeds the radius of S -> M S M^T by at least this share
 SINGLE = 1e-4
 SINGLE_RANGE = 1e-30, 1e30  # range of radii for which single precision neither vanishes nor overflows
 RESTART = 20  # the smallest number of vectors that GMRES keeps; with so few, GMRES stalls if the radius is close to 1
