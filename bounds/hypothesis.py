@@ -13,10 +13,13 @@ import numpy as np
 
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
+from ntkfl.messages import refusing
 
 Number = Estimate | float
+OLD_NAMES = {"found": "it is value_and_limit"}
 
 
+@refusing(OLD_NAMES)
 @dataclass(frozen=True)
 class Limit:
     """The margin between a quantity and its limit: `at_most - value`, or `value - at_least`.
@@ -38,7 +41,7 @@ class Limit:
         value, limit = self.value(case), self._limit(case)
         return limit - value if self.at_least is None else value - limit
 
-    def found(self, case: Any) -> str:
+    def value_and_limit(self, case: Any) -> str:
         """The value on a case and the limit: "eta_l n K = 2.4, at most 1.2564".
 
         Args:
@@ -53,6 +56,7 @@ class Limit:
         return limit(case) if callable(limit) else limit
 
 
+@refusing(OLD_NAMES)
 @dataclass(frozen=True)
 class Hypothesis:
     """An executable predicate. A case meets it if every entry of its margin is at least 0 with certainty."""
@@ -105,7 +109,7 @@ class Hypothesis:
             free=False,
         )
 
-    def found(self, case: Any, least: float) -> str:
+    def value_and_limit(self, case: Any, least: float) -> str:
         """The value on a case and the required value; if only the margin is known, the amount by which the case fails.
 
         Args:
@@ -114,7 +118,7 @@ class Hypothesis:
         """
         if isinstance(self.margin, Limit):
             with precision():
-                return self.margin.found(case)
+                return self.margin.value_and_limit(case)
         return f"{self.says}: missed by {-least:.4g}"
 
 

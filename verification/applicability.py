@@ -113,8 +113,8 @@ def about_data(statements: Iterable[Statement], options: Options) -> tuple[list[
     others = 0
     for statement in statements:
         for form in statement.forms:
-            known = statement.forms[form].recorded is not Outcome.VIOLATED and statement.kind not in ALONG_SIZES
-            check = begun(statement, form, replace(options, trials=1), wrong=False) if known else None
+            judged = statement.forms[form].recorded is not Outcome.VIOLATED and statement.kind not in ALONG_SIZES
+            check = begun(statement, form, replace(options, trials=1), wrong=False) if judged else None
             if check is not None and check.own_data and not isinstance(check.families[0], WidthFamily):
                 forms.append((statement, form, check.families[0]))
             else:
@@ -170,23 +170,23 @@ def _looked(statement: Statement, form: Form, options: Options, cases: Cases, au
 
 
 def _judged(plan: Plan, check: Check) -> Applicability:
-    def found(applies: Applies, why: str = "", sharpness: float | None = None) -> Applicability:
+    def answer(applies: Applies, why: str = "", sharpness: float | None = None) -> Applicability:
         return Applicability(plan, applies, sharpness, dict(check.tally.margins), why)
 
     if check.error is not None:
-        return found(Applies.FAILED, check.error)
+        return answer(Applies.FAILED, check.error)
     if check.outside_premise:
-        return found(Applies.NO, f"its premise asks for {sizes_text(check.outside_premise[0])}")
+        return answer(Applies.NO, f"its premise asks for {sizes_text(check.outside_premise[0])}")
     if check.tally.worst is None:
-        rejected = [f"{name}: {rejection.found}" for name, rejection in check.rejections.items()]
+        rejected = [f"{name}: {rejection.value_and_limit}" for name, rejection in check.rejections.items()]
         return (
-            found(Applies.NO, rejected[0])
+            answer(Applies.NO, rejected[0])
             if rejected
-            else found(Applies.FAILED, ", ".join(check.tally.failed.values()))
+            else answer(Applies.FAILED, ", ".join(check.tally.failed.values()))
         )
     sharpness = check.tally.worst.tightness
     if check.says_nothing is not None:
-        return found(Applies.VACUOUS, vacuous_text(check.says_nothing), sharpness)
+        return answer(Applies.VACUOUS, vacuous_text(check.says_nothing), sharpness)
     broken = "this case violates it" if check.tally.counts[Outcome.VIOLATED] else ""
     applies = Applies.IDENTITY if check.statement.kind in IDENTITIES else Applies.YES
-    return found(applies, broken, sharpness)
+    return answer(applies, broken, sharpness)

@@ -12,6 +12,7 @@ from bounds import Form, Hypothesis, Options, Statement
 from bounds.case import AnyFamily
 from bounds.ladders.rungs import WidthFamily
 from ntkfl import interruption
+from ntkfl.messages import refusing
 from verification.engine import Progress, chosen_forms, verdicts_of_claims
 from verification.facts import Unmet
 from verification.judging.check import Check, begun, option_words
@@ -22,6 +23,7 @@ from verification.verdict import Verdict
 from verification.verdict_page import unmet_text
 
 
+@refusing({"found": "it is value_and_limit"})
 @dataclass(frozen=True)
 class Plan:
     """The plan for one form on a user's data, according to its first case.
@@ -31,7 +33,7 @@ class Plan:
         form: one of the statement's forms.
         options: the user's options, with another step for this form if `planned` had to find one.
         unmet: the hypothesis that the first case does not meet. None if the form can be tested.
-        found: the value and the limit of that hypothesis.
+        value_and_limit: the value and the limit of that hypothesis.
         other: the user's options, changed so that the hypothesis is met. None if no such options were found.
         passing: whether all hypotheses are met with `other`.
     """
@@ -40,7 +42,7 @@ class Plan:
     form: Form
     options: Options
     unmet: Hypothesis | None = None
-    found: str = ""
+    value_and_limit: str = ""
     other: Options | None = None
     passing: bool = False
 
@@ -64,7 +66,7 @@ class Plan:
     @property
     def missed(self) -> Unmet:
         """The value that the hypothesis has on the first case, and the value that it asks for."""
-        return Unmet(self.found, self.change, self.passing)
+        return Unmet(self.value_and_limit, self.change, self.passing)
 
 
 def planned(
@@ -88,15 +90,15 @@ def planned(
     for unmet in free_first(statement.required(form)):
         if cases.met(unmet, family, seed):
             continue
-        known = cases.margins(family, seed).get(id(unmet))
-        if known is None:  # the margin could not be computed; the error is reported when the case is judged
+        margin = cases.margins(family, seed).get(id(unmet))
+        if margin is None:  # the margin could not be computed; the error is reported when the case is judged
             break
-        rejection = unmet.found(case, known)
+        value_and_limit = unmet.value_and_limit(case, margin)
         other = way_out(statement, form, options, [unmet.name], 0, seed, cases, widen=not auto_step)
         passing = other is not None and passes(statement, form, other, 0, seed, cases)
         if auto_step and passing and other is not None and other == replace(options, eta_local=other.eta_local):
             return Plan(statement, form, other)
-        return Plan(statement, form, options, unmet, rejection, other, passing)
+        return Plan(statement, form, options, unmet, value_and_limit, other, passing)
     return Plan(statement, form, options)
 
 

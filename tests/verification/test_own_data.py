@@ -172,7 +172,7 @@ def test_a_limit_is_met_where_its_words_say_so(value, limit):
     for name, met in (("at_most", value <= limit), ("at_least", value >= limit)):
         asked = Hypothesis("toy", "as its name says", Limit("q", lambda case: case, **{name: limit}))
         assert asked.met(value) is met
-        assert asked.found(value, 0.0) == f"q = {value:.5g}, {name.replace('_', ' ')} {limit:.5g}"
+        assert asked.value_and_limit(value, 0.0) == f"q = {value:.5g}, {name.replace('_', ' ')} {limit:.5g}"
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ class Rejection:
     """The case that is farthest from meeting a hypothesis."""
 
     margin: float
-    found: str
+    value_and_limit: str
     family: int
     seed: int
 
@@ -305,7 +305,7 @@ class Check:
         if known is None or not known.margin <= margin:
             family = [family.name for family in self.families].index(label["cases"])
             self.rejections[hypothesis.name] = Rejection(
-                margin, hypothesis.found(case, margin), family, label["case_seed"]
+                margin, hypothesis.value_and_limit(case, margin), family, label["case_seed"]
             )
 
     def verdict(self, options: Options, missing: Sequence[str] = (), cases: Cases | None = None) -> Verdict:
@@ -330,7 +330,7 @@ class Check:
             verdict = self._with_stored_case(verdict)
         elif self.own_data and verdict.recorded is Outcome.VIOLATED:
             verdict = replace(verdict, elsewhere=Elsewhere(Where.RECORDED))
-        unmet = {name: Unmet(rejection.found) for name, rejection in self.rejections.items()}
+        unmet = {name: Unmet(rejection.value_and_limit) for name, rejection in self.rejections.items()}
         if verdict.outcome is Outcome.UNTESTED and whole and unmet:
             unmet |= self.way_out(options, cases)
         would_exclude = self.tally.would_exclude if verdict.outcome is Outcome.HOLDS else None
@@ -444,7 +444,7 @@ class Check:
             return {}
         whole = passes(self.statement, self.form, other, worst.family, worst.seed, cases)
         words = " ".join(option_words(changed(options, other)))
-        return {name: Unmet(worst.found, words, whole)}
+        return {name: Unmet(worst.value_and_limit, words, whole)}
 
     @cached_property
     def confirmed(self) -> Confirmation | None:

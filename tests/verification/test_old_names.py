@@ -1,0 +1,22 @@
+"""Tests that an old name of an attribute is refused by a message with the new name."""
+
+import pytest
+
+from bounds import Hypothesis, Limit
+from verification.planning import Plan
+
+
+@pytest.mark.parametrize(
+    ("of", "old", "new"),
+    [
+        (Limit, "found", "value_and_limit"),
+        (Hypothesis, "found", "value_and_limit"),
+        (Plan, "found", "value_and_limit"),
+    ],
+)
+def test_an_old_name_of_an_attribute_is_refused_by_the_new_one(of, old, new):
+    with pytest.raises(AttributeError, match=f"^{of.__name__} has no {old}: it is {new}$"):
+        getattr(object.__new__(of), old)
+    with pytest.raises(TypeError, match=f"^{of.__name__} has no {old}: it is {new}$"):
+        of(**{old: ""})
+    assert new in of.__annotations__ or hasattr(of, new)
