@@ -42,7 +42,7 @@ class MethodComparison:
     Args:
         methods: the compared methods with their options; the first one is the baseline.
         seeds: the seeds of the runs.
-        values: by measure, an array (methods, seeds) of means over the last rounds, as in
+        values: for each measure, an array (methods, seeds) of means over the last rounds, as in
             `ntkfl.training.runs.summary`.
         shortfalls: for each run that has learned nothing, the method, the seed, and a sentence about it.
     """

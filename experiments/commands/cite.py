@@ -20,9 +20,10 @@ def cite(
 ) -> None:
     """Print BibTeX for the papers behind a statement, a method, a run or a study, and for this version of this tool.
 
-    If a printed form of the statement fails, one more entry cites this finding, with the address of its page and, if
-    there is one, the name of the script that checks it independently. Without an argument, the entries of all papers
-    whose statements are checked here are printed. Example: `ntkfl cite fl-ntk/B.12 >> references.bib`
+    A form of a statement is one version of its claim. For every form that does not hold as printed, one more entry
+    cites this finding. This entry has the address of the page of the finding and, if there is one, the name of the
+    script that checks the finding independently. Without an argument, the entries of all papers whose statements are
+    checked here are printed. Example: `ntkfl cite fl-ntk/B.12 >> references.bib`
     """
     from experiments.citing import citation
 

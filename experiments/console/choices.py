@@ -188,7 +188,7 @@ def chosen_problem(
 
     `first` is called before rows are compared, and raises if the data are too large. `condition` compares rows, and
     raises if they make a kernel singular; by default it is the kernel of FL-NTK's network. `duplicates` says what to do
-    with equal rows; it is None for a command without this option.
+    with equal rows, and is None for a command without the option --duplicates.
 
     Raises:
         ValueError, OSError: as `ntkfl.data.named`; or rows make lambda_min zero, unless duplicates are kept.

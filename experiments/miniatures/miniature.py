@@ -59,7 +59,7 @@ class Setting:
             it is `against`. If the baseline has a control too, the two differences from the controls are compared.
         printed: further fields that select the rows of this setting in paper_numbers.csv; None: the paper has no such
             row.
-        claim: by quantity, what the paper claims about the comparison, if it prints no numbers.
+        claim: what the paper claims about the comparison in each quantity, if it prints no numbers.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Miniature:
         name: the name on the command line.
         question: the question that the miniature answers.
         source: the paper, and the label of the table or figure.
-        scale: by name, each number that is smaller than in the paper, as (the paper's number, the number here).
+        scale: the numbers that are smaller than in the paper: for each name, (the paper's number, the number here).
         measure: a function that takes the keys of a setting and a seed. It returns the quantities, each of which is a
             number or a curve.
         seeds: default number of seeds.
@@ -87,7 +87,7 @@ class Miniature:
         draw: a function that takes keys, which replace those of a setting, and returns a picture for the first seed.
         picture: the path of this picture in the repository.
         at: the scale of this miniature, one of SCALES.
-        larger: by name of a larger scale, the miniature of the same question on that scale.
+        larger: the miniatures of the same question on larger scales, by the name of the scale.
         no_paper: the reason why the miniature does not exist on the paper's own scale.
         keeps_rounds: whether `measure` takes a key `keep`, which names a folder in which every round is stored.
     """
@@ -155,7 +155,7 @@ class Miniature:
         Args:
             at: the scale's name.
             settings: the settings on that scale, in place of the present ones.
-            here: by name of a number in `scale`, its value on the new scale if that differs from the paper's; default
+            here: values on the new scale that differ from the paper's, by the name of the number in `scale`; default
                 none.
             adds: a text to add to the caveat; default none.
             changes: other fields of the new version.

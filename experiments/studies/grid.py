@@ -63,8 +63,8 @@ def chosen_grid(spec: str, replaced: Mapping[str, str] | None = None) -> Grid:
 
     Args:
         spec: name of a study, or path of a file of yours.
-        replaced: by name of an option, without dashes, its values as text with commas between them; for seeds, their
-            number.
+        replaced: the values of some axes, by the name of the axis's option without dashes. Values are a text with
+            commas between them; for seeds the text is their number.
 
     Raises:
         ValueError: the study or an option is unknown (the message has the nearest name), values have another type than

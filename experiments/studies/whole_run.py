@@ -37,7 +37,8 @@ def run_study(
     Args:
         name: name of the study, or the path of your file.
         out: the study's folder; a second call with the same folder continues the run.
-        axes: by option, values in place of the study's own, as text: {"widths": "64,128", "seeds": "4"}; default none.
+        axes: values that replace the study's own, as text, by the option of the axis: {"widths": "64,128", "seeds":
+            "4"}; default none.
         processes: number of processes on this machine, as in `runner.run`; default the number of cores.
         cluster: a cluster that measures the cells, as in `runner.run`; default this machine.
         until_resolved: if given, seeds are added until more of them can settle no further answer, or until the cells
