@@ -1,6 +1,6 @@
 """The networks that commands take and their kernels.
 
-A network is FL-NTK's, a network of any depth, or one that a user's file defines.
+A network is FL-NTK's network, a network of any depth, or a network that a user's file defines.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A study measures the same quantities for all combinations of some values, such a
 kind are an axis, all combinations are the grid, and the measurement at one combination is a cell.
 
 A study is a module with a STUDY. The module may be in the package `questions`, where `width_scaling.py` has the study
-"width-scaling". It may be one that an installed package announces as an entry point of the group `ntkfl.studies`, under
-the study's name. Or it is a user's file. Importing this package imports no study.
+"width-scaling". It may be a module that an installed package announces as an entry point of the group `ntkfl.studies`,
+under the study's name. Or it is a user's file. Importing this package imports no study.
 """
 
 from __future__ import annotations

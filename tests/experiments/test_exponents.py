@@ -32,7 +32,7 @@ def lines():
 
 @dataclass(frozen=True)
 class Powers:
-    """A ladder with one quantity 3 / size^seed, and another one that is 0."""
+    """A ladder with two quantities: one is 3 / size^seed, and the other is 0."""
 
     def case(self, seed):
         sizes = 2.0 ** np.arange(1, 9)

@@ -39,7 +39,7 @@ ROUNDS = 30
 @pytest.mark.parametrize("rise, spread, state", [(0.3, 0.1, "flat"), (3.0, 0.1, "moves"), (0.3, 3.0, "unclear")])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_line_rises_by_what_it_was_given(rise, spread, state, sign):
-    """The estimated rise in the last third of the rounds is the one that the curves were given.
+    """The estimated rise in the last third of the rounds is the rise that the curves were given.
 
     The curves of the two seeds rise by rise - spread and rise + spread. Earlier rounds do not matter.
     """

@@ -66,8 +66,8 @@ def privacy(
     some of the clients, without replacement, the budget takes that into account. The clipping norm is then the longest
     update of simulated trainings. So many trainings are simulated that the norm is too small with a chance of at most
     1e-6, for each choice of steps and rounds that is compared. A cohort is not simulated if exact bounds show that it
-    is worse than another one. Steps, cohort and rounds are chosen by looking at the data, and the budget does not count
-    this choice. Exit status: 0 done, 1 no training within the budget lowers the expected error, 2 bad input.
+    is worse than another cohort. Steps, cohort and rounds are chosen by looking at the data, and the budget does not
+    count this choice. Exit status: 0 done, 1 no training within the budget lowers the expected error, 2 bad input.
     """
     with bad_input():
         refuse_steps(options, UNUSED)

@@ -2,7 +2,7 @@
 
 Networks train on digits with tuned heavy-ball momentum at the server. Every few rounds three certificates are tried on
 the network: the any-order certificate, and the certificates of the statements fl-ntk/X.11 and X.12. X.11 is also tried
-on the network before training, at a step so short that a shorter one would not change its result.
+on the network before training, at a step so short that a shorter step would not change the result.
 
 A further quantity, measured before training, is the largest distance D from the weights to a fit of the labels at which
 the any-order certificate would hold. A chain reaction in D limits this distance. Of the m n pairs of neuron and sample,

@@ -192,7 +192,7 @@ class Ranking:
         """The sign of the difference of two candidates' trained losses, or 0 if the difference is within its error.
 
         The means of the logarithms of the losses are compared. The intervals of all pairs together have the level of an
-        answer. A loss that is infinite for all seeds is larger than one that is finite for all seeds.
+        answer. A loss that is infinite for all seeds is larger than a loss that is finite for all seeds.
         """
         pairs = len(self.names) * (len(self.names) - 1) / 2
         one, two = self.trained[first, :, -1], self.trained[other, :, -1]
