@@ -14,10 +14,12 @@ from bounds.ladders.rungs import WidthFamily as Ladder
 from bounds.ladders.slopes import NoSlope
 from bounds.ladders.width_rate import WidthRate
 from ntkfl.estimate import Estimate
+from ntkfl.messages import refusing
 
 FEWEST_WIDTHS, FEWEST_NETWORKS = 4, 2
 
 
+@refusing({"found": "it is measured_coefficient"})
 @dataclass(frozen=True)
 class Exponent:
     """A quantity's power of the width and its leading coefficient.
@@ -28,8 +30,8 @@ class Exponent:
         theory: the power as claimed.
         coefficient: the claimed leading coefficient; None where none is claimed.
         measured: the log-log slope with its 99% interval.
-        found: the coefficient as measured at the three largest widths. `found` and `measured` are None if noise hides
-            the slope.
+        measured_coefficient: the coefficient as measured at the three largest widths. This field and `measured` are
+            None if noise hides the slope.
     """
 
     quantity: str
@@ -38,7 +40,7 @@ class Exponent:
     theory: sp.Rational
     coefficient: float | None
     measured: Estimate | None
-    found: float | None
+    measured_coefficient: float | None
 
 
 def ladders(

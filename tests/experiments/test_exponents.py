@@ -49,9 +49,11 @@ def test_rows_are_of_the_networks_of_the_seed(seed):
     power, nothing = exponents({Powers(): [width_rate("mine/W", "powers", quantities, **about)]}, seed)
     assert (power.quantity, power.statement, power.theory, power.coefficient) == ("power", "mine/W", -1, 3.0)
     assert power.measured.value == pytest.approx(-seed, abs=1e-12)
-    assert power.found == pytest.approx(np.sqrt(np.mean((3 * 2.0 ** (np.arange(6, 9) * (1 - seed))) ** 2)))
+    assert power.measured_coefficient == pytest.approx(
+        np.sqrt(np.mean((3 * 2.0 ** (np.arange(6, 9) * (1 - seed))) ** 2))
+    )
     # A quantity that noise hides has no exponent and no coefficient.
-    assert (nothing.measured, nothing.found, nothing.coefficient) == (None, None, None)
+    assert (nothing.measured, nothing.measured_coefficient, nothing.coefficient) == (None, None, None)
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 import pytest
 
 from bounds import Hypothesis, Limit
+from verification.exponents import Exponent
+from verification.findings.findings_page import Finding
 from verification.planning import Plan
 
 
@@ -12,6 +14,8 @@ from verification.planning import Plan
         (Limit, "found", "value_and_limit"),
         (Hypothesis, "found", "value_and_limit"),
         (Plan, "found", "value_and_limit"),
+        (Finding, "found", "outcome_and_size"),
+        (Exponent, "found", "measured_coefficient"),
     ],
 )
 def test_an_old_name_of_an_attribute_is_refused_by_the_new_one(of, old, new):

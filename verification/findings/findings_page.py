@@ -10,6 +10,7 @@ from bounds import BEYOND, FEDGUCCI, FL_NTK, IMA, Form, Kind, Nature, Outcome, P
 from bounds.evidence import evidence_text
 from bounds.listing import papers
 from bounds.vocabulary import UNCHARGED
+from ntkfl.messages import refusing
 from verification.findings.address import anchor, check_script, replay_path
 from verification.plain_text import claim_lines
 from verification.tables import markdown_row
@@ -49,19 +50,20 @@ AS_READ = {
 }
 
 
+@refusing({"found": "it is outcome_and_size"})
 @dataclass(frozen=True)
 class Finding:
     """One printed or proved form that differs from what holds.
 
-    `holding`: the last form of the same statement that holds; None if no form does. `found`: the outcome and, for a
-    violation, its size. `why`, `consequence` and `evidence` are texts in sentences.
+    `holding`: the last form of the same statement that holds; None if no form does. `outcome_and_size`: the outcome
+    and, for a violation, its size. `why`, `consequence` and `evidence` are texts in sentences.
     """
 
     verdict: Verdict
     statement: Statement
     nature: Nature
     holding: Form | None
-    found: str
+    outcome_and_size: str
     why: str
     consequence: str
     evidence: str
@@ -245,7 +247,7 @@ def _paper_lines(paper: PaperFindings) -> list[str]:
         lines += ["", "| statement | form | nature | found | what holds |", "| --- | --- | --- | --- | --- |"]
     for finding in paper.differing:
         verdict = finding.verdict
-        cells = (verdict.id, verdict.form.value, finding.nature.value, finding.found, finding.what_holds)
+        cells = (verdict.id, verdict.form.value, finding.nature.value, finding.outcome_and_size, finding.what_holds)
         lines.append(markdown_row(map(escaped, cells)))
     for nature, group in paper.by_nature():
         lines += ["", f"### {nature.value.capitalize()}", "", MEANING[nature]]

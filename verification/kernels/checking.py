@@ -205,5 +205,5 @@ def _row(name: str, requirement: str, examples: int, judgement: Judgement | None
         return PropertyCheck(name, requirement, examples, None, None, None)
     broken = not (judgement.margin >= 0 or judgement.unresolved)
     shown = Counterexample(judgement.x, judgement.z, judgement.explanation) if broken else None
-    columns = name, requirement, examples, judgement.found, judgement.allowed, shown
+    columns = name, requirement, examples, judgement.value, judgement.allowed, shown
     return PropertyCheck(*columns, note=judgement.note, unresolved=judgement.unresolved)

@@ -156,8 +156,8 @@ def _worst_entry(
         f"k(x)[{i}, {j}] = {limit[i, j]:.6g}, and the mean of networks tends to {value[at]:.6g} "
         f"± {half[at] * scale:.2g}: they differ by {abs(gap[at]):.2g} of the largest entry of k(x)"
     )
-    seen = f"an entry that is off by {2 * half.max():.2g} of the largest one, or by more, would have been seen"
-    return Judgement(float(gap[at]), (-float(half[at]), float(half[at])), explanation, x, entry=(i, j), note=seen)
+    detectable = f"an entry that is off by {2 * half.max():.2g} of the largest one, or by more, would have been seen"
+    return Judgement(float(gap[at]), (-float(half[at]), float(half[at])), explanation, x, entry=(i, j), note=detectable)
 
 
 def _entries(x: np.ndarray) -> int:

@@ -21,9 +21,9 @@ class Unusable(Exception):
 
 
 class Judgement(NamedTuple):
-    """A number found on data x (and z), its allowed range, and the entries of the kernel from which it comes."""
+    """A number measured on data x (and z), its allowed range, and the entries of the kernel from which it comes."""
 
-    found: float
+    value: float
     allowed: tuple[float, float]
     explanation: str
     x: np.ndarray
@@ -35,7 +35,7 @@ class Judgement(NamedTuple):
     @property
     def margin(self) -> float:
         """The distance to the nearest end of the allowed range, negative outside the range."""
-        return min(self.found - self.allowed[0], self.allowed[1] - self.found)
+        return min(self.value - self.allowed[0], self.allowed[1] - self.value)
 
 
 @dataclass(frozen=True)

@@ -114,5 +114,5 @@ def _cells(row: "Exponent") -> tuple[str, ...]:
     if measured is None:
         return row.quantity, str(row.theory), "-", "lost in the noise", theory, "-", row.statement
     interval = f"[{float(measured.lo):+.3f}, {float(measured.hi):+.3f}]"
-    slope, coefficient = f"{float(measured.value):+.3f}", f"{row.found:.4g}"
+    slope, coefficient = f"{float(measured.value):+.3f}", f"{row.measured_coefficient:.4g}"
     return row.quantity, str(row.theory), slope, interval, theory, coefficient, row.statement
