@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PROVES = re.compile(r"[Pp]roves:? ((?:`[^`]+`(?: \([a-z, ]+\))?(?:, (?=`))?)+)")
 ITEM = re.compile(r"`([^`]+)`(?: \(([a-z, ]+)\))?")
 ROW = re.compile(r"^\| `\w+` \| `(?P<line>proofs/\w+\.v:\d+)` \| (?P<cell>[^|]*) \|", re.MULTILINE)
-BALLS = re.compile(r"(both sides are balls|run in balls of \d+ bits)$")
+BALLS = re.compile(r"(ball arithmetic encloses both sides|computed again in balls of \d+ bits)$")
 Fact = tuple[str, Form, Evidence, str]
 
 

@@ -110,13 +110,16 @@ class What(StrEnum):
     OTHER_NETWORKS = "other networks", _other_networks
     FLOAT64_ONLY = "float64 only", "seen in float64 only: {why}".format
     OPEN_AT = "open at", "{computed} do not decide it".format
-    BALLS = "balls", "both sides are balls".format
-    NOT_REDONE = "not redone", "no second computation exists; sides known by: {left}; {right}".format
-    RUN_IN = "run in", "run in {computed}".format
-    RUN_APART = "run apart", "run in {computed}; sides known by: {left}; {right}; {apart:.2g} errors apart".format
+    BALLS = "balls", "ball arithmetic encloses both sides".format
+    NOT_REDONE = "not redone", "no second computation exists; the sides come from: {left}; {right}".format
+    RUN_IN = "run in", "computed again in {computed}".format
+    RUN_APART = (
+        "run apart",
+        "computed again in {computed}; the sides come from: {left}; {right}; {apart:.2g} errors apart".format,
+    )
     UNMET_IN = "unmet in", lambda computed, unmet: f"in {computed} the case does not meet {', '.join(unmet)}"
     PRECISIONS = "precisions", "float64 and {computed} differ by {difference:.1e}, margin {margin:.3g}".format
-    REDOING_FAILED = "redoing failed", "redoing it {failure}".format
+    REDOING_FAILED = "redoing failed", "the second computation {failure}".format
     SAMPLED_APART = "sampled apart", "sampled sides {apart:.2g} intervals apart, where a search asks for {asked}".format
     FRESH_NETWORKS = "fresh networks", _fresh_networks
     # facts that say how a search after the cases ended

@@ -64,7 +64,7 @@ def test_a_false_violation_is_not_confirmed_in_balls():
     assert seen.outcome is VIOLATED
     confirmation = confirm(false, STATED, RUN, seen)
     assert not confirmation.stands
-    assert str(confirmation.how).startswith("run in balls of ")
+    assert str(confirmation.how).startswith("computed again in balls of ")
 
 
 def test_a_true_violation_is_confirmed_in_balls():
@@ -72,7 +72,7 @@ def test_a_true_violation_is_confirmed_in_balls():
         true = claim(factor * r0, last)
         confirmation = confirm(true, STATED, RUN, judge(true, STATED, RUN))
         assert confirmation.standing is Standing.CONFIRMED
-        assert str(confirmation.how) == "run in balls of 144 bits"
+        assert str(confirmation.how) == "computed again in balls of 144 bits"
 
 
 def test_balls_around_floats_are_not_called_balls():
@@ -83,7 +83,9 @@ def test_balls_around_floats_are_not_called_balls():
     looks_inside = claim(r0 / 1000, from_weights)
     confirmation = confirm(looks_inside, STATED, RUN, judge(looks_inside, STATED, RUN))
     assert confirmation.standing is Standing.CONFIRMED
-    assert str(confirmation.how).startswith("run in balls of 144 bits; sides known by: rounding bound; ball; ")
+    assert str(confirmation.how).startswith(
+        "computed again in balls of 144 bits; the sides come from: rounding bound; ball; "
+    )
 
 
 def test_a_hypothesis_that_fails_in_balls_withdraws_the_violation():
@@ -170,11 +172,13 @@ def test_sides_that_are_balls_already_need_no_second_run():
     true = claim(sp.Integer(1), ball_side, constants=lambda case: {})
     case = object()
     confirmation = confirm(true, STATED, case, judge(true, STATED, case))
-    assert (confirmation.standing, str(confirmation.how)) == (Standing.CONFIRMED, "both sides are balls")
+    assert (confirmation.standing, str(confirmation.how)) == (Standing.CONFIRMED, "ball arithmetic encloses both sides")
     counted = claim(r0, ball_side, constants=lambda case: {r0: Estimate(1.0, 1e-3, "count")})
     confirmation = confirm(counted, STATED, case, judge(counted, STATED, case))
     assert confirmation.standing is Standing.SEEN
-    assert str(confirmation.how) == "no second computation exists; sides known by: ball; ball, inputs known by count"
+    assert (
+        str(confirmation.how) == "no second computation exists; the sides come from: ball; ball, inputs known by count"
+    )
 
 
 class Networks(Case):

@@ -206,9 +206,9 @@ def a_witness_shows_the_violation_and_is_confirmed(identifier, form):
     # A violation over many networks is confirmed by a second set of networks.
     slopes = statement.kind in (Kind.RATE, Kind.ORDER)
     how = str(verdict.confirmation.how)
-    balls = how == "both sides are balls" or how.startswith("run in balls of")
+    balls = how == "ball arithmetic encloses both sides" or how.startswith("computed again in balls of")
     assert balls or (slopes and how.startswith("other networks agree"))
-    assert "sides known by" not in how
+    assert "the sides come from" not in how
     assert balls is (Evidence.ENCLOSED in evidence(statement, form)), how
     above = verdict.lhs.value - verdict.lhs.error > verdict.rhs.value + verdict.rhs.error
     below = verdict.lhs.value + verdict.lhs.error < verdict.rhs.value - verdict.rhs.error

@@ -117,7 +117,7 @@ def found_in(identifier, examples=400, seed=0, shrinking=0.1):
 def test_it_finds_what_is_false_and_the_file_replays_it_bit_for_bit(identifier):
     counterexample, statement = found_in(identifier), get(identifier)
     assert counterexample.seen.outcome is Outcome.VIOLATED
-    assert "balls" in str(counterexample.confirmation.how)
+    assert "ball" in str(counterexample.confirmation.how)
     text = written(statement, Form.STATED, counterexample)
     replay = read(text)
     assert encode(replay.case) == encode(counterexample.case)
@@ -160,7 +160,7 @@ def test_it_finds_that_more_local_steps_leave_a_remainder_of_order_one():
 def test_it_finds_that_the_error_term_does_not_vanish_so_early():
     counterexample = found_in("fl-ntk/C.7-error", examples=40)  # 400 examples from seed 2 would take 1600 cases.
     assert counterexample.case.setup.rounds > 20
-    assert "one of them: run in balls" in str(counterexample.confirmation.how)
+    assert "one of them: computed again in balls" in str(counterexample.confirmation.how)
 
 
 @pytest.mark.slow
