@@ -19,7 +19,7 @@ from ntkfl.limit.infinite_width import Kernel, KernelRegime
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.matrix_free import MatrixFreeRegime, shared_by_methods
 from ntkfl.limit.rounds_between import left_after, rounds_between
-from ntkfl.messages import require_number, require_size
+from ntkfl.messages import refusing, require_number, require_size
 from ntkfl.problem import Problem, Setup, finite_array
 
 LOCAL_STEPS = (1, 2, 5, 10, 20)
@@ -35,8 +35,11 @@ SAMPLED = 1000  # approximate number of samples in a search that runs every sett
 WHOLE, SOME = 150, 60
 # number of vectors of the model's size that go to and from a client in a round; 2 for the other methods
 VECTORS = {"scaffold": 4}
+# the names that fields have in files, where they differ from the fields' own
+IN_FILES = {"residual_left": "left", "residual_error": "left_error"}
 
 
+@refusing({"left": "it is residual_left", "left_error": "it is residual_error"})
 @dataclass(frozen=True)
 class Tuned:
     """A method with its best steps at one number of local steps. The best steps need the fewest rounds to eps or, with
@@ -58,9 +61,10 @@ class Tuned:
             rounds (2^39), or if the Gram matrix is in tiles.
         vectors: number of vectors of the model's size that a client receives and sends in `rounds` rounds; None if
             `rounds` is None.
-        left: the residual after the budget of rounds, divided by the residual at the start; None without a budget.
-        left_error: the largest effect of tiles and rounding on `left`; None with a whole Gram matrix, or if no bound is
-            proved for these steps.
+        residual_left: the residual after the budget of rounds, divided by the residual at the start; None without a
+            budget.
+        residual_error: the largest effect of tiles and rounding on `residual_left`; None with a whole Gram matrix, or
+            if no bound is proved for these steps.
     """
 
     label: str
@@ -71,9 +75,13 @@ class Tuned:
     rate: float | None
     rounds: int | None
     vectors: int | None
-    left: float | None = None
-    left_error: float | None = None
+    residual_left: float | None = None
+    residual_error: float | None = None
     estimate: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, under the names that they have in files."""
+        return {IN_FILES.get(name, name): value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,8 @@ class Fastest:
     def to_dict(self) -> dict[str, Any]:
         """All results, as JSON takes them; infinite numbers are None."""
         finite = self.condition if np.isfinite(self.condition) else None
-        return asdict(self) | {"condition": finite, "best": [asdict(tuned) for tuned in self.best]}
+        tuned, best = ([tuned.to_dict() for tuned in rows] for rows in (self.tuned, self.best))
+        return asdict(self) | {"condition": finite, "tuned": tuned, "best": best}
 
 
 def fastest(
@@ -316,7 +325,7 @@ def _rate(regime: LinearRegime) -> float | None:
 
 def _order(tuned: Tuned) -> tuple[float, float]:
     rounds = next((float(count) for count in (tuned.rounds, tuned.estimate) if count is not None), float("inf"))
-    return (rounds if tuned.left is None else tuned.left, rounds)
+    return (rounds if tuned.residual_left is None else tuned.residual_left, rounds)
 
 
 def _worst_rounds(condition: float, eps: float) -> int | None:

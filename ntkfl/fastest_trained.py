@@ -5,25 +5,30 @@ Each method trains the network, and the rounds that it needs are counted.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from ntkfl.exact_dynamics import of_method
 from ntkfl.fastest_method import MOST_ROUNDS, Fastest, Tuned
 from ntkfl.gram import finite
+from ntkfl.imports import old_names
 from ntkfl.initialisation import draw
 from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.memory import require
-from ntkfl.messages import require_size
+from ntkfl.messages import refusing, require_size
 from ntkfl.problem import Problem, Setup, Weights
 
 PATIENCE = 3  # training ends after this many times the predicted number of rounds
+# the names that fields of `Trained` have in files, where they differ from the fields' own
+IN_FILES = {"output_distance": "off", "rounds_run": "ran", "residual_left": "left"}
 DIVERGED = 1e6  # training ends if the residual exceeds this many times the first residual
 
 
+@refusing({old: f"it is {new}" for new, old in IN_FILES.items()})
 @dataclass(frozen=True)
 class Trained:
     """The result of a tuned method on one network.
@@ -34,19 +39,23 @@ class Trained:
         linearised: the same number in the kernel regime of the network's H(0); None if the residual never falls so far.
         trained: the same number for the trained network; None if 3 `predicted` rounds do not suffice, or if training
             diverges.
-        ran: the number of rounds of the training.
-        left: the share of the network's first residual that was left at the end.
-        off: max_t |y_m(t) - y_inf(t)| / |r(0)|, the largest distance of the network's outputs y_m from the outputs at
-            infinite width, y_inf. The rounds t are those that were run, or those before training diverged.
+        rounds_run: the number of rounds of the training.
+        residual_left: the share of the network's first residual that was left at the end.
+        output_distance: max_t |y_m(t) - y_inf(t)| / |r(0)|, the largest distance of the network's outputs y_m from the
+            outputs at infinite width, y_inf. The rounds t are those that were run, or those before training diverged.
     """
 
     label: str
     predicted: int
     linearised: int | None
     trained: int | None
-    off: float
-    ran: int
-    left: float
+    output_distance: float
+    rounds_run: int
+    residual_left: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, under the names that they have in files."""
+        return {IN_FILES.get(name, name): value for name, value in asdict(self).items()}
 
 
 def train_fastest(
@@ -87,12 +96,12 @@ def train_fastest(
         predicted, linearised = (_rounds(dynamics, fastest.eps, start) for dynamics in (regime, own))
         if predicted is not None:
             progress(f"{tuned.label}, {predicted} rounds predicted")
-            counted, off, ran, left = _trained(problem, weights, tuned, regime, PATIENCE * predicted, fastest.eps)
-            rows.append(Trained(tuned.label, predicted, linearised, counted, off, ran, left))
+            measured = _trained(problem, weights, tuned, regime, PATIENCE * predicted, fastest.eps)
+            rows.append(Trained(tuned.label, predicted, linearised, *measured))
     return tuple(rows)
 
 
-def partings(rows: Sequence[Trained]) -> tuple[tuple[Trained, Trained], ...]:
+def reversed_pairs(rows: Sequence[Trained]) -> tuple[tuple[Trained, Trained], ...]:
     """Pairs of methods whose order is reversed by training.
 
     The first method of a pair is predicted to need fewer rounds than the second, but needs more.
@@ -141,13 +150,16 @@ def _trained(
                 break
             if share <= eps or len(residuals) > most:
                 break
-    known = regime.residual(np.arange(len(residuals)), problem.y - residuals[0])
-    off = np.linalg.norm(residuals - known, axis=1).max() / np.linalg.norm(residuals[0])
+    at_infinite_width = regime.residual(np.arange(len(residuals)), problem.y - residuals[0])
+    distance = np.linalg.norm(residuals - at_infinite_width, axis=1).max() / np.linalg.norm(residuals[0])
     left = float(np.linalg.norm(residuals[-1]) / np.linalg.norm(residuals[0]))
-    return len(residuals) - 1 if share <= eps else None, float(off), len(residuals) - 1, left
+    return len(residuals) - 1 if share <= eps else None, float(distance), len(residuals) - 1, left
 
 
 def _bytes(problem: Problem, width: int) -> float:
     """Bytes of the clients' networks with all arrays of a step, and of their pre-activations."""
     padded = problem.n_clients * int(np.bincount(problem.owner).max())
     return 8 * width * (problem.d * (12 + 10 * problem.n_clients) + 6 * padded)
+
+
+__getattr__ = old_names(__name__, partings="reversed_pairs")

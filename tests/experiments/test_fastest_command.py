@@ -5,14 +5,13 @@ Bad input gives one line.
 
 import json
 import re
-from dataclasses import asdict
 
 import pytest
 from typed import command as run
 
 from ntkfl import data, kernel_regime
 from ntkfl.fastest_method import fastest
-from ntkfl.fastest_trained import partings, train_fastest
+from ntkfl.fastest_trained import reversed_pairs, train_fastest
 from ntkfl.problem import Setup
 
 SMALL = ("--n", 12, "--clients", 3)
@@ -32,9 +31,11 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path):
     assert picture.read_text().lstrip().startswith("<?xml")
     for tuned in comparison.best:
         of = {choice.local_steps: choice.rounds for choice in comparison.tuned if choice.label == tuned.label}
-        row = rf"^{re.escape(tuned.label)} +{of[1]} +{of[3]} +{tuned.vectors} +{re.escape(f'{tuned.left:.2g}')} "
+        row = (
+            rf"^{re.escape(tuned.label)} +{of[1]} +{of[3]} +{tuned.vectors} +{re.escape(f'{tuned.residual_left:.2g}')} "
+        )
         assert re.search(row, result.stdout, re.MULTILINE), tuned.label
-        said = f"tuning {tuned.label}\n  {tuned.left:.2g} left with K {tuned.local_steps}, eta_local 0.3"
+        said = f"tuning {tuned.label}\n  {tuned.residual_left:.2g} left with K {tuned.local_steps}, eta_local 0.3"
         assert said in result.stderr
     assert f"takes some {comparison.floor} rounds for the worst labels" in " ".join(result.stdout.split())
 
@@ -58,13 +59,14 @@ def test_a_network_is_trained_beside_the_table(tmp_path):
     comparison = fastest(small(), local_steps=(2,), eps=0.01)
     rows = train_fastest(small(), comparison, 200, 0)
     content = json.loads(file.read_text())
-    assert content["width"] == 200 and content["trained"] == [asdict(row) for row in rows]
+    assert {"off", "ran", "left"} < content["trained"][0].keys() and "left" in content["best"][0]
+    assert content["width"] == 200 and content["trained"] == [row.to_dict() for row in rows]
     below = result.stdout.split("a network of width 200")[1]
     for row in rows:
-        counts = f"{row.predicted} +{row.linearised} +{row.trained} +{row.off:.2g}"
+        counts = f"{row.predicted} +{row.linearised} +{row.trained} +{row.output_distance:.2g}"
         assert re.search(rf"^{re.escape(row.label)} +{counts} *$", below, re.MULTILINE), row
     told = [line for line in below.splitlines() if line.startswith("parted: ")]
-    assert len(told) == len(partings(rows)) and ("as predicted" in below) == (not told)
+    assert len(told) == len(reversed_pairs(rows)) and ("as predicted" in below) == (not told)
 
 
 def test_the_rate_of_a_method_is_that_of_its_regime():

@@ -138,10 +138,10 @@ def test_a_row_of_a_special_case_has_the_method_of_its_options():
 def test_with_a_budget_what_is_left_is_compared():
     comparison = fastest(digits(), local_steps=(2,), budget=7)
     for tuned in comparison.tuned:
-        assert tuned.left is not None
+        assert tuned.residual_left is not None
         ends = np.linalg.norm(again(digits(), tuned).residual(np.array([0, 7])), axis=1)
-        assert tuned.left == pytest.approx(ends[1] / ends[0], rel=1e-9)
-    lefts = [tuned.left for tuned in comparison.best if tuned.left is not None]
+        assert tuned.residual_left == pytest.approx(ends[1] / ends[0], rel=1e-9)
+    lefts = [tuned.residual_left for tuned in comparison.best if tuned.residual_left is not None]
     assert lefts == sorted(lefts)
 
 
@@ -293,8 +293,8 @@ def _as_good(problem, tiled, whole, how, ratio):
         regime = again(problem, tuned)
         if "budget" in how:
             ends = np.linalg.norm(regime.residual([0, how["budget"]]), axis=1)
-            assert abs(tuned.left - ends[1] / ends[0]) <= (tuned.left_error or 1e-9)
-            assert tuned.left <= ratio * best[tuned.label].left
+            assert abs(tuned.residual_left - ends[1] / ends[0]) <= (tuned.residual_error or 1e-9)
+            assert tuned.residual_left <= ratio * best[tuned.label].residual_left
         else:
             assert tuned.rounds == regime.rounds_to(how["eps"]) <= ratio * best[tuned.label].rounds + 1
         assert tuned.rate is None

@@ -13,7 +13,7 @@ import pytest
 from ntkfl import data, fastest_trained, gram, kernel_regime
 from ntkfl.exact_dynamics import of_method
 from ntkfl.fastest_method import Fastest, Tuned, fastest
-from ntkfl.fastest_trained import Trained, partings, train_fastest
+from ntkfl.fastest_trained import Trained, reversed_pairs, train_fastest
 from ntkfl.initialisation import draw
 from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.memory import TooLittleMemory
@@ -65,18 +65,18 @@ def test_rounds_are_those_of_plain_loops_and_of_the_regimes(problem, comparison,
     own = gram.finite(problem.x, draw(WIDTH, problem.d, SEED).hidden)
     for tuned in comparison.best:
         steps = Setup(eta_local=tuned.eta_local, local_steps=tuned.local_steps)
-        for h, seen in ((None, rows[tuned.label].predicted), (own, rows[tuned.label].linearised)):
-            assert seen == kernel_regime(problem, steps, h, tuned.method, tuned.options).rounds_to(EPS, start)
+        for h, rounds in ((None, rows[tuned.label].predicted), (own, rows[tuned.label].linearised)):
+            assert rounds == kernel_regime(problem, steps, h, tuned.method, tuned.options).rounds_to(EPS, start)
         if tuned.label in ("fedavg", "fedavg, server rate 1", "fedavgm"):
-            assert rows[tuned.label].trained == rows[tuned.label].ran == plain_rounds(problem, tuned)
-            assert rows[tuned.label].left <= EPS
+            assert rows[tuned.label].trained == rows[tuned.label].rounds_run == plain_rounds(problem, tuned)
+            assert rows[tuned.label].residual_left <= EPS
 
 
 def test_who_does_not_arrive_says_how_far_it_came(problem, comparison, monkeypatch):
     monkeypatch.setattr(fastest_trained, "PATIENCE", 0.5)
     told = []
     for row in train_fastest(problem, comparison, WIDTH, SEED, told.append):
-        assert row.trained is None and row.ran <= 0.5 * row.predicted + 1 and EPS < row.left < 1, row
+        assert row.trained is None and row.rounds_run <= 0.5 * row.predicted + 1 and EPS < row.residual_left < 1, row
         assert f"{row.label}, {row.predicted} rounds predicted" in told
 
 
@@ -84,7 +84,7 @@ def test_a_wide_network_takes_the_predicted_rounds(problem, comparison):
     near, wide = (train_fastest(problem, comparison, width, SEED) for width in (WIDTH, 2**14))
     for trained, other in zip(near, wide, strict=True):
         assert other.trained is not None and abs(other.trained - other.predicted) <= 0.1 * other.predicted + 1, trained
-        assert 0 < other.off < trained.off
+        assert 0 < other.output_distance < trained.output_distance
 
 
 def edge(problem):
@@ -100,7 +100,7 @@ def test_a_small_network_that_diverges_or_does_not_arrive_has_no_rounds(problem)
     Its H(0) has a larger eigenvalue than H_inf, so that its linearisation diverges.
     """
     (row,) = train_fastest(problem, edge(problem), 10, seed=3)
-    assert row.predicted < 100 and row.linearised is None and row.trained is None and row.off > 0.5
+    assert row.predicted < 100 and row.linearised is None and row.trained is None and row.output_distance > 0.5
 
 
 def test_near_the_limit_a_network_may_be_faster_than_its_own_linearisation(problem):
@@ -122,7 +122,7 @@ def test_an_overflow_is_no_arrival(problem, monkeypatch):
     for after in (Mock(side_effect=FloatingPointError("round 0: the weights are no longer finite")), blows_up):
         monkeypatch.setattr(Federation, "round", after)
         (row,) = train_fastest(problem, edge(problem), 30)
-        assert row.trained is None and (row.off, row.ran, row.left) == (0, 0, 1), after
+        assert row.trained is None and (row.output_distance, row.rounds_run, row.residual_left) == (0, 0, 1), after
 
 
 def test_what_is_not_predicted_to_arrive_is_left_out(problem, monkeypatch):
@@ -134,10 +134,10 @@ def test_orders_part_where_the_network_turns_a_pair_round():
     a, b, c, d = (
         Trained(*row, 0.1, 9, 0.01) for row in (("a", 5, 5, 9), ("b", 7, 7, 7), ("c", 7, 7, None), ("d", 8, 8, 9))
     )
-    assert partings((a, b)) == partings((b, a)) == ((a, b),)
-    assert partings((b, c)) == ()  # Methods with equally many predicted rounds have no order.
-    assert partings((c, d)) == ((c, d),) and partings((a, d)) == ()
-    assert partings((d, c, b, a)) == ((a, b), (c, d)) and partings(()) == ()
+    assert reversed_pairs((a, b)) == reversed_pairs((b, a)) == ((a, b),)
+    assert reversed_pairs((b, c)) == ()  # Methods with equally many predicted rounds have no order.
+    assert reversed_pairs((c, d)) == ((c, d),) and reversed_pairs((a, d)) == ()
+    assert reversed_pairs((d, c, b, a)) == ((a, b), (c, d)) and reversed_pairs(()) == ()
 
 
 def test_bad_input_is_refused(problem, comparison):

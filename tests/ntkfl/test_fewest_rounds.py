@@ -141,7 +141,10 @@ def test_a_method_is_never_slower_than_what_it_contains(seed, eta_local):
     problem, h, steps = random_problem(seed)
     for budget in (None, 9):
         tuned = fastest(problem, h, local_steps=(steps,), eta_local=eta_local, budget=budget, eps=1e-3).tuned
-        of = {method.label: method.rounds or 10**6 if method.left is None else method.left for method in tuned}
+        of = {
+            method.label: method.rounds or 10**6 if method.residual_left is None else method.residual_left
+            for method in tuned
+        }
         for label, tunable in METHODS.items():
             if tunable.special in of:
                 assert of[label] <= of[tunable.special]

@@ -33,6 +33,7 @@ def test_another_name_is_refused_as_python_does(package):
         ("bounds", "Draw", "Family"),
         ("ntkfl.conformance", "Case", "ConformanceCase"),
         ("ntkfl.conformance", "Outcome", "Agreement"),
+        ("ntkfl.fastest_trained", "partings", "reversed_pairs"),
         ("ntkfl.connectivity", "sampled_connectivity_loss", "connectivity_loss, which is exact"),
     ],
 )

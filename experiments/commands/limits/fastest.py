@@ -1,6 +1,5 @@
 """`ntkfl fastest`: which federated method, number of local steps and step sizes need the fewest rounds."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -113,7 +112,7 @@ def fastest(
         if draw and kind is not None:
             draw(_picture(comparison, counts, kind))
         if write:
-            trained = {} if train is None else {"width": train, "trained": [asdict(row) for row in rows]}
+            trained = {} if train is None else {"width": train, "trained": [row.to_dict() for row in rows]}
             write(as_json(comparison.to_dict() | trained))
 
 
@@ -166,17 +165,19 @@ def _print_trained(comparison: "Fastest", rows: "tuple[Trained, ...]", width: in
     Below them are the pairs of methods that the network ranks in another order than predicted.
     """
     from experiments.console.tables import print_table
-    from ntkfl.fastest_trained import partings
+    from ntkfl.fastest_trained import reversed_pairs
 
     typer.echo(f"\na network of width {width}: rounds until {comparison.eps:g} of its first residual is left\n")
     columns = ("method", "infinite width", "H(0) kept", "trained", "farthest off")
     cells = []
     for row in rows:
-        trained = _shown(row.trained) if row.trained is not None else f"{row.left:.2g} left after {row.ran}"
-        cells.append((row.label, str(row.predicted), _shown(row.linearised), trained, f"{row.off:.2g}"))
+        trained = (
+            _shown(row.trained) if row.trained is not None else f"{row.residual_left:.2g} left after {row.rounds_run}"
+        )
+        cells.append((row.label, str(row.predicted), _shown(row.linearised), trained, f"{row.output_distance:.2g}"))
     print_table(columns, cells, numbers=columns[1:])
     typer.echo("\nfarthest off: the largest distance of its outputs from those at infinite width, over |r(0)|")
-    pairs = partings(rows)
+    pairs = reversed_pairs(rows)
     for first, other in pairs:
         typer.echo(f"parted: {first.label} before {other.label} is predicted, the network has it the other way round")
     if not pairs:
@@ -192,7 +193,7 @@ def _first_word(tuned: "Tuned", tiled: bool) -> str:
 
     It is printed as soon as they are known, before the table.
     """
-    if tuned.left is not None:
+    if tuned.residual_left is not None:
         said = f"{_left(tuned)} left"
     else:
         said = "no known number of rounds" if tiled and tuned.rounds is None else rounds_said(tuned)
@@ -204,7 +205,11 @@ def _rounds(tuned: "Tuned") -> str:
 
 
 def _left(tuned: "Tuned") -> str:
-    return f"{tuned.left:.2g}" if tuned.left_error is None else f"{tuned.left:.4g} ± {tuned.left_error:.0e}"
+    return (
+        f"{tuned.residual_left:.2g}"
+        if tuned.residual_error is None
+        else f"{tuned.residual_left:.4g} ± {tuned.residual_error:.0e}"
+    )
 
 
 def _steps(tuned: "Tuned") -> str:

@@ -3,6 +3,8 @@
 import pytest
 
 from bounds import Hypothesis, Limit
+from ntkfl.fastest_method import Tuned
+from ntkfl.fastest_trained import Trained
 from verification.exponents import Exponent
 from verification.findings.findings_page import Finding
 from verification.planning import Plan
@@ -16,6 +18,8 @@ from verification.planning import Plan
         (Plan, "found", "value_and_limit"),
         (Finding, "found", "outcome_and_size"),
         (Exponent, "found", "measured_coefficient"),
+        (Tuned, "left", "residual_left"),
+        (Trained, "off", "output_distance"),
     ],
 )
 def test_an_old_name_of_an_attribute_is_refused_by_the_new_one(of, old, new):
