@@ -7,13 +7,13 @@ import sympy as sp
 
 from bounds import BEYOND, Change, Claim, Kind, Source, Statement
 from bounds.deep.cases.deep_ladder import DeepRun, between, deep_run_families
-from bounds.deep.cases.network_stack import regime
 from bounds.federated_run import run_values
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, MOVEMENT, ROUND_MAP, D, H, map_constants, start
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced
 from bounds.symbols import N, T, eta_local
 from ntkfl.estimate import Estimate
+from ntkfl.limit.infinite_width import algorithm1_limit
 
 
 def _constants(case: DeepRun) -> dict:
@@ -22,10 +22,10 @@ def _constants(case: DeepRun) -> dict:
 
 def _measure(case: DeepRun) -> tuple[Estimate, ...]:
     """y(T) - y and |theta(T) - theta(0)|^2, for the trained network and again by the library's kernel regime."""
-    regimes = [regime(case.problem, case.setup, order.kernel) for order in case.orders]
+    regimes = [algorithm1_limit(case.problem, case.setup, order.kernel) for order in case.orders]
     last, outputs = case.setup.rounds, case.orders[0].first
-    known = [-own_regime.residual(last, outputs) for own_regime in regimes]
-    moved = [own_regime.movement(last, outputs) ** 2 for own_regime in regimes]
+    known = [-regime.residual(last, outputs) for regime in regimes]
+    moved = [regime.movement(last, outputs) ** 2 for regime in regimes]
     return case.residuals[:, -1], case.movement.squared(), between(*known), between(*moved)
 
 

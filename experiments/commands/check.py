@@ -16,7 +16,6 @@ from experiments.console.choices import (
     chosen_problem,
     for_a_look,
     one_output,
-    regime_of,
     takes_options,
 )
 from experiments.console.kernels import momentum_rounds, rounds_said, scaled_columns
@@ -152,12 +151,12 @@ def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
 
     Below them is the number of rounds that momentum at the server needs.
     """
-    from ntkfl import gram
+    from ntkfl import gram, kernel_regime
     from ntkfl.data import BUILT_IN
     from verification.verdict_page import ratio_text
 
     least = gram.smallest_eigenvalue(kernel)
-    regime = regime_of(problem, options, kernel.value)
+    regime = kernel_regime(problem, options.setup(seed=options.seed), kernel.value)
     limits = regime.step_limits
     setup = regime.setup
     leaves = f"a round leaves {ratio_text(regime.rate, 6)} of the residual in the long run"

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from bounds import Options
     from ntkfl import Estimate, Problem, Setup
-    from ntkfl.exact_dynamics import KernelRegime
     from ntkfl.gram import ParallelRows
 
 Thing = TypeVar("Thing")
@@ -265,22 +264,12 @@ def for_a_look(problem: "Problem", options: "Options", kernel: "np.ndarray | Non
 def with_stable_step(problem: "Problem", options: "Options", kernel: "np.ndarray | None" = None) -> "Options":
     """The options, with half the largest stable local step if the user gives no step and the default is not stable."""
     from ntkfl import Setup
-    from ntkfl.exact_dynamics import UnstableSteps
+    from ntkfl.limit.infinite_width import algorithm1_limit
 
     if options.eta_local is not None:
         return options
-    with warnings.catch_warnings():
-        # a warning would be about the default step, which is then not taken
-        warnings.simplefilter("ignore", UnstableSteps)
-        limit = regime_of(problem, options, kernel).step_limits.eta_local
+    limit = algorithm1_limit(problem, options.setup(seed=options.seed), kernel).step_limits.eta_local
     return options if limit > Setup.eta_local else replace(options, eta_local=float(f"{limit / 2:.2g}"))
-
-
-def regime_of(problem: "Problem", options: "Options", kernel: "np.ndarray | None") -> "KernelRegime":
-    """The kernel regime of these data, with the step sizes of the options."""
-    from ntkfl import kernel_regime
-
-    return kernel_regime(problem, options.setup(seed=options.seed), kernel)
 
 
 def named(names: Iterable[str], known: Mapping[str, Thing], what: str, more: str = "") -> list[Thing]:

@@ -210,14 +210,9 @@ def exact_run(problem: Problem, setup: Setup, matrix: np.ndarray, outputs: np.nd
 
     The outputs of the result have the shape of the labels.
     """
-    import warnings
+    from ntkfl.limit.infinite_width import algorithm1_limit
 
-    from ntkfl import kernel_regime
-    from ntkfl.exact_dynamics import UnstableSteps
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableSteps)  # the run of the network shows the same warnings
-        if len(matrix) == problem.n:
-            return kernel_regime(problem, setup, matrix).trajectory(outputs)
-        run = kernel_regime(problem.per_output(), setup, matrix).trajectory(outputs.ravel())
+    if len(matrix) == problem.n:
+        return algorithm1_limit(problem, setup, matrix).trajectory(outputs)
+    run = algorithm1_limit(problem.per_output(), setup, matrix).trajectory(outputs.ravel())
     return replace(run, outputs=run.outputs.reshape(len(run.outputs), *problem.y.shape))

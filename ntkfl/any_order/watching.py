@@ -40,10 +40,7 @@ def tuned_momentum(problem: Problem, setup: Setup) -> tuple[float, float]:
     Raises:
         ValueError: local steps beyond the stability limit, where no server step helps.
     """
-    with warnings.catch_warnings():
-        # ignores warnings about the setup's server step, which is replaced here
-        warnings.simplefilter("ignore", UserWarning)
-        slowest, fastest = np.sqrt(np.maximum(algorithm1_limit(problem, setup).nu, 0))[[0, -1]]
+    slowest, fastest = np.sqrt(np.maximum(algorithm1_limit(problem, setup).nu, 0))[[0, -1]]
     if not slowest > 0:
         raise ValueError(f"eta_local {setup.eta_local:g} is beyond the stability limit: no server step contracts")
     step = float(problem.n_clients * (2 / (slowest + fastest)) ** 2)

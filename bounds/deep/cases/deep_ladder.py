@@ -17,13 +17,13 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds import Case, Family, Options
 from bounds.case import described, prepared
-from bounds.deep.cases.network_stack import NetworkStack, StartedNetwork, regime
+from bounds.deep.cases.network_stack import NetworkStack, StartedNetwork
 from bounds.federated_run import ORDER_SAFETY, federated_families
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import SPACING, Rungs
 from bounds.ladders.slopes import slope
 from ntkfl import Estimate, Problem, Setup, data, gram
-from ntkfl.exact_dynamics import KernelRegime
+from ntkfl.limit.infinite_width import KernelRegime, algorithm1_limit
 
 if TYPE_CHECKING:
     from ntkfl import Trajectory
@@ -245,12 +245,13 @@ class DeepLadder(Rungs):
     @cached_property
     def limit(self) -> KernelRegime:
         """The exact limit at infinite width, from outputs 0; its labels are r_0."""
-        return regime(self.problem, self.setup, self.wide.kernel(self.problem.x))
+        return algorithm1_limit(self.problem, self.setup, self.wide.kernel(self.problem.x))
 
     @property
     def limit_pooled(self) -> float:
         """The value of `Measured.pooled` at infinite width."""
-        t, central = np.arange(self.setup.rounds + 1), regime(*pooled(self.problem, self.setup), self.limit.gram)
+        t = np.arange(self.setup.rounds + 1)
+        central = algorithm1_limit(*pooled(self.problem, self.setup), self.limit.gram)
         apart = np.linalg.norm(self.limit.outputs(t) - central.outputs(t), axis=1)
         return float(apart.max() / np.linalg.norm(self.problem.y))
 
@@ -296,7 +297,7 @@ class DeepLadder(Rungs):
             yield Measured(
                 float(np.linalg.norm(start - self.limit.gram) / norm),
                 farthest(outputs, network.first + limit),
-                farthest(outputs, regime(network.problem, self.setup, start).outputs(rounds, network.first)),
+                farthest(outputs, algorithm1_limit(network.problem, self.setup, start).outputs(rounds, network.first)),
                 float(np.linalg.norm(end - start) / norm),
                 *apart,
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ntkfl import Problem, Setup, gram, kernel_regime
-from ntkfl.exact_dynamics import KernelRegime, UnstableSteps
+from ntkfl import Problem, Setup, gram
 
 if TYPE_CHECKING:
     from ntkfl.training.model import Model
@@ -58,12 +56,6 @@ class StartedNetwork:
     def kernel(self, params: Params) -> np.ndarray:
         """J(theta, x) J(theta, x)^T, (n, n)."""
         return gram.empirical(self.residuals.x, self.network, params)
-
-
-def regime(problem: Problem, setup: Setup, matrix: np.ndarray) -> KernelRegime:
-    """The kernel regime of a kernel. Warnings about its step sizes are suppressed."""
-    with warnings.catch_warnings(action="ignore", category=UnstableSteps):
-        return kernel_regime(problem, setup, matrix)
 
 
 STACKED = 2**19  # largest number of weights of a stack, over all clients; these 4 MiB fit into a processor's cache

@@ -6,7 +6,6 @@ B.3, Theorem 4.1 and statement fl-ntk/X.3b.
 """
 
 import math
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
@@ -22,8 +21,9 @@ from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.series import BARS, line, places, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
 from experiments.studies.study_data import DATA, data_of, on_data
-from ntkfl import Problem, Setup, Weights, data, gram, interruption, kernel_regime, simulate
+from ntkfl import Problem, Setup, Weights, data, gram, interruption, simulate
 from ntkfl.initialisation import draw
+from ntkfl.limit.infinite_width import algorithm1_limit
 
 N_SAMPLES, FEATURES, WIDTH = 16, 64, 2048
 SHARE = 0.01  # rounds are counted until this share of the residual is left
@@ -66,9 +66,7 @@ def measure(point: Point) -> Measured:
     """
     problem, setup = problem_of(point[DATA], point["clients"], point[SEED]), setup_of(point)
     limit = gram.infinite(problem.x)
-    with warnings.catch_warnings():  # unstable steps need no warning, since NaN marks them
-        warnings.simplefilter("ignore", UserWarning)
-        regime = kernel_regime(problem, setup, limit)
+    regime = algorithm1_limit(problem, setup, limit)
     values = dict.fromkeys((quantity.name for quantity in ON_SPHERE.quantities), np.nan)
     values["small"] = setup.eta_local * setup.local_steps * float(np.linalg.eigvalsh(limit)[-1])
     values["rate"] = regime.rate
