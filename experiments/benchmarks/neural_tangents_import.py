@@ -45,8 +45,7 @@ def neural_tangents() -> types.ModuleType:
     if importlib.util.find_spec("neural_tangents") is None:
         raise ImportError(f"neural-tangents is not installed; `make verify` sets it up, or run: {INSTALL}")
     jax.config.update("jax_enable_x64", True)
-    with _names_it_misses(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with _names_it_misses(), warnings.catch_warnings(action="ignore", category=DeprecationWarning):
         return importlib.import_module("neural_tangents")
 
 

@@ -139,7 +139,6 @@ def _faults(planted: tuple[PlantedFault, ...], options: Options) -> tuple[list[N
 @contextmanager
 def _measured(what: str) -> Iterator[CaseProgress]:
     typer.echo(f"{what}:", err=True)
-    with warnings.catch_warnings(), CaseProgress() as progress:
-        # mutants, and cases that are stored with a statement, exceed the limits of stable steps on purpose
-        warnings.simplefilter("ignore", UserWarning)
+    # mutants, and cases that are stored with a statement, exceed the limits of stable steps on purpose
+    with warnings.catch_warnings(action="ignore", category=UserWarning), CaseProgress() as progress:
         yield progress

@@ -486,9 +486,8 @@ def lyapunov_roots(
     inner = scale @ state @ np.linalg.inv(scale)
     for part in SLOWER:
         rate = radius + part * (1 - radius)
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            # warnings of nearly singular systems are ignored, since the result is checked later
-            warnings.simplefilter("ignore")
+        # warnings of nearly singular systems are ignored, since the result is checked later
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             try:
                 lyapunov = scipy.linalg.solve_discrete_lyapunov((inner / rate).T, np.eye(len(state)), method="bilinear")
                 lower = np.linalg.cholesky((lyapunov + lyapunov.T) / 2)

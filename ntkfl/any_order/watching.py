@@ -65,9 +65,8 @@ def momentum_checkpoints(problem: Problem, setup: Setup, rounds: int, every: int
     def train(state: tuple[Weights, np.ndarray], leg: range) -> tuple[Weights, np.ndarray]:
         weights, before = state
         for _ in leg:
-            with warnings.catch_warnings():
-                # with momentum, server steps are stable up to twice the largest stable step of FedAvg
-                warnings.simplefilter("ignore", UserWarning)
+            # with momentum, server steps are stable up to twice the largest stable step of FedAvg
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
                 run = simulate(problem, alone, weights, keep=[1], movements=False)
             after = run.weights[1] + momentum * (weights.hidden - before)
             before, weights = weights.hidden, Weights(after, weights.signs)

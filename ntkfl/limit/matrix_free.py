@@ -245,9 +245,8 @@ class MatrixFreeRegime(LinearRegime):
         else:
             operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=float)
             start = np.random.default_rng(0).standard_normal((n, VECTORS))
-            with warnings.catch_warnings():
-                # no warning that the search was cut short is needed, since the residual shows it
-                warnings.simplefilter("ignore", UserWarning)
+            # no warning that the search was cut short is needed, since the residual shows it
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
                 known, vectors = lobpcg(operator, start, largest=False, maxiter=ITERATIONS, tol=1e-12)
             vector = vectors[:, int(np.argmin(known))]
         vector = vector / norm(vector)

@@ -66,9 +66,8 @@ def side_of_one(
     """
     n, unit = matrix.shape[-1], np.eye(matrix.shape[-1])
     solved = np.full(matrix.shape, np.nan)
-    with suppress(LinAlgError, ValueError), np.errstate(all="ignore"), warnings.catch_warnings():
-        # these warnings say that X is inexact; the checks below decide whether X proves anything
-        warnings.simplefilter("ignore")
+    # the warnings say that X is inexact; the checks below decide whether X proves anything
+    with suppress(LinAlgError, ValueError), np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         if n <= WRITTEN_OUT:
             pairs = np.einsum("...ab,...cd->...acbd", matrix, matrix).reshape(*matrix.shape[:-2], n**2, n**2)
             right = np.broadcast_to(unit.reshape(-1, 1), (*matrix.shape[:-2], n**2, 1))

@@ -63,8 +63,7 @@ def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
 @cache
 def _load_forward_mode() -> None:
     """Take a first forward derivative without warnings. PyTorch then loads a module that warns of torch.jit."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
         one = torch.ones(())
         jvp(torch.sin, (one,), (one,))
 

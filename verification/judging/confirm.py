@@ -159,8 +159,7 @@ class Shown:
 @contextmanager
 def expected_warnings() -> Iterator[None]:
     """A context without warnings, since stored cases break hypotheses, such as stable steps, on purpose."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         yield
 
 

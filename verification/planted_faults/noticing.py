@@ -120,8 +120,8 @@ def _first(fault: PlantedFault, seed: int, sound: dict[Asked, set[Form]]) -> Not
 def _verdicts(identifier: str, trials: int, width: int | None, seed: int) -> list[Verdict]:
     """The verdicts on all forms, from few cases and the stored ones, without mutants."""
     statement = replace(get(identifier), mutants=(), necessity={})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a faulty number may be above any limit at which a warning is given
+    # a faulty number may be above any limit at which a warning is given
+    with warnings.catch_warnings(action="ignore"):
         return verify_all([statement], Options(trials=trials, width=width, seed=seed), threads=0)
 
 

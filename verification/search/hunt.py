@@ -511,9 +511,9 @@ class Hunt:
 
         # each of these exceptions only ends the drawing; violations that were found before are in `violations`
         ends = suppress(NoSuchExample, _OutOfTime, HypothesisException)
-        with ends, warnings.catch_warnings(), constants_of_statements():
-            # The warnings are about the length of a case's repr, which nobody reads.
-            warnings.simplefilter("ignore", HypothesisWarning)
+        # The warnings are about the length of a case's repr, which nobody reads.
+        quiet = warnings.catch_warnings(action="ignore", category=HypothesisWarning)
+        with ends, quiet, constants_of_statements():
             find(strategy, violated, settings=_settings(examples), random=Random(seed))
         if self.violations:
             return

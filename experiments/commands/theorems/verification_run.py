@@ -260,10 +260,9 @@ def _run(
     from verification.search import attack_held
 
     wanted = sum(form in statement.forms for statement in statements for form in forms)
-    with warnings.catch_warnings():
-        # Warnings about unstable steps are hidden. A warning about the user's setup was already shown. Cases that are
-        # stored with a statement exceed the limit of stable steps on purpose.
-        warnings.simplefilter("ignore", UnstableSteps)
+    # Warnings about unstable steps are hidden. A warning about the user's setup was already shown. Cases that are
+    # stored with a statement exceed the limit of stable steps on purpose.
+    with warnings.catch_warnings(action="ignore", category=UnstableSteps):
         with CaseProgress() as progress:
             verdicts = verify_in_processes(statements, options, forms, progress, processes)
         complete = progress.complete and len(verdicts) == wanted
@@ -282,8 +281,7 @@ def _run_on_data(
     from ntkfl.exact_dynamics import UnstableSteps
     from verification.planning import plans_on_data, verify_planned
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableSteps)
+    with warnings.catch_warnings(action="ignore", category=UnstableSteps):
         with CaseProgress() as progress:
             plans, others = plans_on_data(statements, forms, options, own_step, progress)
         for line in _plan_lines(plans, options.eta_local, others):

@@ -50,8 +50,8 @@ def measure(point: Point) -> Measured:
     )
     start, infinite, own, train = _network(point["network"], drawn.x, setup)
     problem = replace(drawn, y=start + point[SIZE] * drawn.y)
-    with warnings.catch_warnings():  # no warnings, since steps beyond the limit are what this study is about
-        warnings.simplefilter("ignore", UserWarning)
+    # no warnings, since steps beyond the limit are what this study is about
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         limit, regime = kernel_regime(problem, setup, infinite), kernel_regime(problem, setup, own)
         try:
             residual = train(problem).residual_norm

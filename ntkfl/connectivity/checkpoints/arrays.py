@@ -74,8 +74,8 @@ def _of_torch(path: Path) -> dict[str, np.ndarray]:
     import torch
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns about files that it has not written; these are refused here
+        # torch warns about files that it has not written; these are refused here
+        with warnings.catch_warnings(action="ignore"):
             kept = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
         text = str(error).strip()
@@ -156,8 +156,7 @@ def _as_array(tensor: "Tensor", name: str) -> np.ndarray:
     if tensor.is_meta:
         raise ValueError(f"{name} is on the device meta, without numbers; save the state of a module that has weights")
     _refuse_quantised(tensor, name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns that its support of sparse formats is in beta
+    with warnings.catch_warnings(action="ignore"):  # torch warns that its support of sparse formats is in beta
         return tensor.detach().to_dense().double().cpu().numpy()
 
 
