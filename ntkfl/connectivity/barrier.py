@@ -133,7 +133,8 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
 def _largest_drop(edges: np.ndarray, shares: np.ndarray, ends: Sequence[float]) -> tuple[float, float]:
     """The supremum over alpha of 1 - A / (the line between both entries of `ends`), and the alpha where it is taken.
 
-    A is the accuracy, which has the constant value `shares` on each piece. Its limits at the ends of pieces count too.
+    A is an accuracy, or a bound of it, with the constant value `shares` on each piece. Its limits at the ends of pieces
+    count too.
     """
     sides = np.stack([edges[:-1], edges[1:]])
     with np.errstate(divide="ignore", invalid="ignore"):

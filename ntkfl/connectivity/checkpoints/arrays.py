@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 OURS = ("hidden", "readout", "bias", "output_bias")
-# if a file has several networks, the network under the first of these keys is read
+# if a file has several networks, the network under the first of these keys that the file has is read
 USUAL = ("state_dict", "model_state_dict", "model")
 
 

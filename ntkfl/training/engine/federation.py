@@ -152,7 +152,7 @@ class Federation:
         if "sgd" in self.method.needs and not isinstance(self.optimizer, SGD):
             raise ValueError(
                 f"{self.method.name} computes mean gradients from the clients' displacements, which sgd allows and "
-                f"{type(self.optimizer).__name__} does not: take sgd, or an option with which it does not"
+                f"{type(self.optimizer).__name__} does not: take sgd, or an option without such gradients"
             )
         if "sgd" in self.method.needs and isinstance(self.optimizer, SGD) and self.optimizer.of:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""MOON (Li, He, Song 2021): features approach the global model's features and leave the client's earlier features."""
+"""MOON (Li, He, Song 2021): features move to the global model's features and away from the client's earlier ones."""
 
 from dataclasses import dataclass, replace
 

@@ -102,7 +102,9 @@ class WideNetwork:
         if self.kind == "fc":
             return gram.deep(x, z, depth=self.depth, activation=self.activation, bias=self.bias)
         if self.bias:
-            raise ValueError(f"bias is {self.bias:g}; for convolutional networks the limit is computed without biases")
+            raise ValueError(
+                f"bias is {self.bias:g}; the limit of a convolutional network is computed only if there are no biases"
+            )
         others = None if z is None else _images(z)
         return gram.convolutional(_images(x), others, depth=self.depth, activation=self.activation)
 
@@ -200,7 +202,7 @@ class WideNetwork:
             ValueError: a convolutional network.
         """
         if self.kind != "fc":
-            raise ValueError(f"the network is {self.name!r}; kernels are computed for fully connected ones, fc")
+            raise ValueError(f"the network is {self.name!r}; kernels are computed only for fully connected ones, fc")
         scales, phi = self.inner_scales(width), PHI[self.activation]
         inputs: list[Tensor] = []
         slopes: list[Tensor] = []

@@ -177,7 +177,8 @@ def test_larger_models_and_batches_leave_fewer_clients():
 def test_a_wide_model_and_few_clients_are_trained_one_by_one():
     """A wide model, and few clients, are trained one by one.
 
-    In measurements, a loop over the clients was faster than training them together, for every number of clients.
+    In measurements, a loop over clients with such a model, or over so few clients, was faster than training them
+    together.
     """
     wide = {"hidden": torch.empty(512, 784, device="meta"), "head": torch.empty(10, 512, device="meta")}
     assert {clients_at_once(wide, (784,), 32, CPU, clients) for clients in (2, 10, 50, 1000)} == {1}

@@ -238,7 +238,7 @@ def test_kernels_of_many_networks_are_those_of_gradients_by_differentiation(netw
 
 
 def test_kernels_of_convolutional_networks_are_refused():
-    with pytest.raises(ValueError, match="the network is 'conv:3:relu'; kernels are computed for fully connected"):
+    with pytest.raises(ValueError, match="the network is 'conv:3:relu'; kernels are computed only for fully connected"):
         WideNetwork("conv", 3, "relu").kernels({}, torch.zeros(2, 64), 7)
 
 
