@@ -20,7 +20,7 @@ from experiments.formulas.breaking import pieces
 from experiments.formulas.latex import in_parentheses, latex, terms, typed
 from verification.plain_text import RELATION, claim_lines, left_out, plain
 
-LONG = 20  # a matrix that is repeated gets a name if its text has at least this many characters
+LONG = 20  # a matrix that is repeated gets a name if its text has more than this many characters
 REPEATED = 14  # in a long formula, a repeated part gets a name if it is at least about this many characters wide
 NAME = "M"
 

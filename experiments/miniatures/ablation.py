@@ -16,7 +16,7 @@ RELEASED: dict[str, Keys] = {
     "FedGuCci, as released": {"method": "fedgucci", "options": {"released": True}},
     "FedGuCci+, as released": {"method": PLUS, "options": {"released": True}},
 }
-HELD_OUT = {"train_share": 0.7}  # the share of a client's images on which the released code trains
+HELD_OUT = {"train_share": 0.7}  # as in the released code, which trains on this share of a client's images
 PRINTED = {
     "FedAvg": {"method": "FedAvg"},
     "FedGuCci": {"method": "FedGuCci"},

@@ -18,7 +18,7 @@ COMMON = DIGITS | {
 PAPER_KEYS = COMMON | {"data": "cifar-10", "model": "resnet56-gn", "rounds": 160, "batch_size": 128}
 CLIENTS = 2, 5, 10, 20
 PASSES = 2
-STEPS = 10  # number of steps of a client in 2 passes, if there are 10 clients
+STEPS = 10  # with 10 clients, the number of steps in 2 passes of a client
 LOSS = "training loss"
 
 
@@ -63,7 +63,7 @@ MINIATURE = Miniature(
     quick={"rounds": 2, "samples": 200},
 ).also(
     PAPER,
-    tuple(_settings(PAPER_KEYS, (10, 50, 100), (2, 5), 80)),  # 80 is the number of steps in 2 passes of 10 clients
+    tuple(_settings(PAPER_KEYS, (10, 50, 100), (2, 5), 80)),  # with 10 clients, 2 passes of a client are 80 steps
     {"model": "ResNet56 with GroupNorm"},
     caveat="The training loss is measured on all images after every round; momentum is not stated, and is 0.",
 )

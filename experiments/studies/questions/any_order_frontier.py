@@ -60,7 +60,7 @@ def reach(certificate: AnyOrderCertificate) -> Grown | None:
 
 ROUNDS, EVERY = 300, 5
 SHARE = 0.5  # eta_local as a share of its stability limit
-SHORT = 1e-4  # before training X.11 is tried at this share of eta_local, a step too short to change the result
+SHORT = 1e-4  # share of eta_local at which X.11 is tried before training; a shorter step gives the same result
 NEVER = ("round", "round_x", "held")  # quantities that have no value if no round is certified
 WIDE = 500  # the power of the width is fitted to networks with at least this many neurons
 SOURCE = "docs/proofs/any_order.md#the-theorem"
