@@ -146,9 +146,9 @@ def test_corners_nearly_attain_the_sure_bound_with_every_constant():
         assert case.outside <= 0
         bound = get("fedgucci/sure").forms[Form.NEW].evaluate(cube_constants(case))
         assert float(gap(case).lo) > 0.96 * float(bound[0].value)
-        steep = (
-            "kinks" in draw.name or case.loss == "absolute"
-        )  # Without kinks the parabola runs through the flat part of cross-entropy, so that its bound is not tight.
+        # Without kinks the parabola runs through the flat part of cross-entropy, so that the barrier's bound is not
+        # tight.
+        steep = "kinks" in draw.name or case.loss == "absolute"
         assert (float(barrier(case).lo) > 0.96 * float(bound[1].value)) == steep
 
 
