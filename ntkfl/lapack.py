@@ -30,7 +30,8 @@ def solved(factor: Float[np.ndarray, "n n"], columns: Float[np.ndarray, "n k"]) 
     """Returns the solution x of M x = columns, from the factor of M that `cholesky` has written.
 
     Raises:
-        ValueError: a `factor` that is no writeable float64 matrix in Fortran's order; `columns` that are not (n, k).
+        ValueError: a `factor` that is no square, writeable float64 matrix in Fortran's order; `columns` that are not
+            (n, k).
     """
     _require_own(factor)
     n = len(factor)

@@ -244,8 +244,8 @@ class DrawnDisplacements:
         The right norm is the smallest norm that a run exceeds with at most the probability `chance`. For each group of
         runs, consider the smallest norm that no run of the group exceeds. The bound is the k-th largest of these norms,
         or 0 if there are fewer than k groups. If the bound were above the right norm, k groups, and so at least k
-        runs, would exceed the right norm. k is the smallest number for which the binomial law says that at least k runs
-        exceed the right norm with a probability of at most `UNSEEN`.
+        runs, would exceed the right norm. k is the smallest number such that, by the binomial law, the probability
+        that at least k runs exceed the right norm is at most `UNSEEN`.
 
         Args:
             rounds: T.

@@ -31,8 +31,8 @@ class Comparison:
 
     `left`, `right`: the two sides at the entry that decided, which is the worst one. `tightness`: the largest
     left/right, or right/left for a claim that the left side is at least the right side; for an equality, the largest
-    |difference| relative to the scale; for a power of the width, the largest distance from the claimed power, in
-    half-widths of the measured one. `margin_in_errors`: the smallest distance of the two sides, in units of their
+    |difference| relative to the scale; for a rate, the largest distance of the measured from the claimed value, in
+    half-widths of the measured interval. `margin_in_errors`: the smallest distance of the two sides, in units of their
     error. `explained`: True if networks of several sizes were measured and the result is a power outside its interval
     or a ratio that grows, but noise and a second term of the power law could explain it (see `slopes.slope`). The
     outcome is then unresolved, not violated.

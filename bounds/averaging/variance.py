@@ -35,8 +35,8 @@ ONCE, SQUARED = 1, 2
 class KernelLadder(Case):
     """Kernel matrices on the samples D of all clients. The first `own` samples are those of client k.
 
-    The matrices are the rungs of a ladder. From one rung to the next eps falls, the largest absolute value of an entry
-    of two different samples of client k.
+    The matrices are the rungs of a ladder. Let eps be the largest absolute value of the entries for two different
+    samples of client k; from one rung to the next eps falls.
 
     Raises:
         ValueError: shapes that differ, a matrix that is not symmetric, or fewer than two samples of the client.

@@ -164,9 +164,11 @@ class Ensemble(Case):
 
     @property
     def kink_distance(self) -> float:
-        """The least distance of a sample from a kink of the averaged network, minus the clients' distance from it.
+        """The least excess of a sample's distance from a kink over the clients' distance from the averaged network.
 
-        Both distances belong to one unit, and the least difference over all units is taken. If it is positive, all
+        For a unit of the averaged network and a sample take the distance of the unit's hidden weights from the weights
+        at whose kink the sample is. Subtract the largest distance of a client's hidden weights of this unit from the
+        averaged weights. The result is the least difference over all draws, units and samples. If it is positive, all
         clients of a draw and their averaged network have the same activations.
         """
         u = np.einsum("k,mkhl->mhl", self.sizes / self.problem.n, self.hidden)

@@ -1,8 +1,8 @@
 """Statements on training from a certified checkpoint.
 
-Training in any order of the samples fits the data, and methods with memory converge at their rate. W* are weights near
-the checkpoint at which the network fits all data. A is a set of pairs of a neuron and a sample at whose kink the neuron
-is held.
+Training in any order of the samples fits the data, and methods with memory converge at their rate. The weights W* are
+near the checkpoint, and with them the network fits all data. A is a set of pairs of a neuron and a sample at whose kink
+the neuron is held.
 """
 
 from dataclasses import dataclass, replace
@@ -359,7 +359,8 @@ STATEMENTS = (
         title="A certified checkpoint converges in any order under Huber's loss, squared hinges, squares with a band",
         source=Source(BEYOND, "docs/proofs/losses_in_any_order.md#the-theorem"),
         note="r_i = -l_i'(f_i) in place of the residual. W* minimises the loss of every sample; samples whose "
-        "outputs stay where their loss is least add no condition.",
+        "outputs stay where their loss is least need no row of the matrix C of docs/proofs/any_order.md and no "
+        "condition on signs.",
         hypotheses=(
             certified(
                 "the certificate for targets that minimise the losses of the kept samples, and the outputs of all "

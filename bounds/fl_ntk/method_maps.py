@@ -152,7 +152,7 @@ def _state_trainings(case: FederatedRun) -> tuple[Training, ...]:
 
 prox, heavy, scaffold, before = (sp.MatrixSymbol(f"r_{name}", n, T) for name in ("prox", "mom", "scaf", "before"))
 
-# a: the mean of the residuals in the local steps of SCAFFOLD's last round
+# the mean of the residuals in the local steps of the SCAFFOLD round that takes `before` to `scaffold`
 MEAN_RESIDUAL = N / (eta_global * eta_local * K) * H**-1 * (before - scaffold)
 CORRECTION = D**-1 * (eta_local * K * IDENTITY - RESPONSE) * (H / N - D) * MEAN_RESIDUAL
 

@@ -23,7 +23,7 @@ from ntkfl.problem import Problem, Weights
 from ntkfl.rounding import LONG, LONG_EPS
 
 Aim = Literal["random", "distance", "residual", "probe"]
-# a step is at most 1 - SAFETY times the longest step with |E J J' E| <= 2, so that rounding cannot break the condition
+# a step is at most 1 - SAFETY times the longest step with |E J J' E| <= 2, which leaves room for rounding
 SAFETY = 1e-9
 
 

@@ -10,8 +10,8 @@ untested or unresolved. Every mutant (a wrong version of the formula) is caught,
 from wrong ones. If this look leaves a claimed probability open, even the next look could not confirm it.
 
 A ladder on which a look settles the form is not enlarged further, even if other ladders of the form are enlarged,
-unless some mutant is not caught. docs/verdicts.md, "Cases are drawn until they decide", proves that a wrong outcome is
-no likelier than if all cases were drawn at once.
+unless some mutant is not caught. docs/verdicts.md, "Cases are drawn until they decide", bounds the
+probability of a wrong outcome over all looks together.
 """
 
 from collections.abc import Mapping, Sequence
