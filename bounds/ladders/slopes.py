@@ -31,21 +31,22 @@ class NoSlope(ArithmeticError, ValueError):
 class Slope(Estimate):
     """A slope with its data for pictures: `values` at `sizes`, and `spread`, the standard error of each value.
 
-    Powers within `doubt` of the slope are not refuted. Equality compares only values and errors.
+    Powers that are farther than `refuted_beyond` from the slope are refuted. Equality compares only values and errors.
     """
 
-    doubt: float = 0.0
+    refuted_beyond: float = 0.0
     sizes: np.ndarray = field(default_factory=lambda: np.empty(0))
     values: np.ndarray = field(default_factory=lambda: np.empty(0))
     spread: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def refutes(self, power: float | np.ndarray) -> bool:
         """Whether the ladder excludes this power, even if noise and second terms are allowed for."""
-        return bool(np.all(np.abs(self.value - power) > self.doubt))
+        return bool(np.all(np.abs(self.value - power) > self.refuted_beyond))
 
     def widened(self, by: float, reason: str) -> Slope:
         """The slope with both half-widths larger by a systematic error."""
-        return replace(self, error=self.error + by, doubt=self.doubt + by, method=f"{self.method}, {by:g} {reason}")
+        beyond, method = self.refuted_beyond + by, f"{self.method}, {by:g} {reason}"
+        return replace(self, error=self.error + by, refuted_beyond=beyond, method=method)
 
     def __neg__(self) -> Slope:
         """The power of 1/size."""
@@ -106,8 +107,8 @@ def slope(
     counts = np.array([len(sample) for sample in samples])
     spreads /= 2 * root * np.sqrt(counts)  # the standard error of the root mean square, to first order
     ends = line - half, line + half, *_admitted(logs, heights, spreads / root, counts)
-    doubt = float(max(line - min(ends), max(ends) - line))
-    fitted = Slope(np.array(line), np.array(half), known_by, Rigour.SAMPLED, doubt, sizes[order], root, spreads)
+    beyond = float(max(line - min(ends), max(ends) - line))
+    fitted = Slope(np.array(line), np.array(half), known_by, Rigour.SAMPLED, beyond, sizes[order], root, spreads)
     if errors is None or not np.any(errors):
         return fitted
     return fitted.widened(

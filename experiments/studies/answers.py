@@ -191,7 +191,7 @@ def _explained(measured: Estimate, seen: Comparison) -> str:
     if not seen.explained:
         return ""
     assert isinstance(measured, Slope)
-    inside = f"inside the {REFUTED:.1%} interval ± {measured.doubt:.2g} for powers with a second term"
+    inside = f"inside the {REFUTED:.1%} interval ± {measured.refuted_beyond:.2g} for powers with a second term"
     return f"theory is outside the {LEVEL:.0%} interval and {inside}: more sizes or seeds would tell"
 
 

@@ -141,10 +141,10 @@ def test_a_systematic_error_widens_both_intervals_and_the_claims_own_error_count
     sizes = 2.0 ** np.arange(6, 12)
     fitted = slope(sizes, sizes**-0.5 * (1 + 0.02 * (-1) ** np.arange(6)), biased=False)
     wider = fitted.widened(0.02, "for a finite step")
-    assert wider.error - fitted.error == pytest.approx(0.02) == wider.doubt - fitted.doubt
-    power = float(fitted.value) - fitted.doubt - 0.1
+    assert wider.error - fitted.error == pytest.approx(0.02) == wider.refuted_beyond - fitted.refuted_beyond
+    power = float(fitted.value) - fitted.refuted_beyond - 0.1
     assert fitted.refutes(power) and compare(Kind.RATE, fitted, Estimate.exact(power)).outcome is Outcome.VIOLATED
-    assert compare(Kind.RATE, fitted, Estimate(power, 0.1 + fitted.doubt / 2)).outcome is Outcome.UNRESOLVED
+    assert compare(Kind.RATE, fitted, Estimate(power, 0.1 + fitted.refuted_beyond / 2)).outcome is Outcome.UNRESOLVED
 
 
 @pytest.mark.parametrize("sizes", [2.0 ** np.arange(6, 12), 2.0 ** np.arange(10, 5, -1)])
@@ -156,7 +156,9 @@ def test_errors_of_the_values_widen_both_intervals_by_what_they_can_change(sizes
     """
     values, errors = sizes**-0.5, np.random.default_rng(0).uniform(0, 0.1, len(sizes))
     exact, wider = slope(sizes, values, biased=False), slope(sizes, values, biased=False, errors=errors)
-    assert wider.value == exact.value and wider.error - exact.error == pytest.approx(wider.doubt - exact.doubt)
+    assert wider.value == exact.value and wider.error - exact.error == pytest.approx(
+        wider.refuted_beyond - exact.refuted_beyond
+    )
     for kept in (np.argsort(sizes), np.argsort(sizes)[2:]):
         x = np.log(sizes[kept])
         moved = np.log(values[kept]) + errors[kept] * np.sign(x - x.mean())
