@@ -139,14 +139,14 @@ class StateNorm:
     """
 
     rate: float  # q
-    met: float  # e: every model at which a round takes a gradient is at most e |S z| away from W*
+    gradient_reach: float  # e: every model at which a round takes a gradient is at most e |S z| away from W*
     reach: float  # the same bound for all models, including each client's last one
     start: float  # |S z_0|
 
     @property
     def ball(self) -> float:
         """The number B: every model at which a round takes a gradient is within the distance B of W*."""
-        return float(above(self.met * self.start))
+        return float(above(self.gradient_reach * self.start))
 
     @property
     def radius(self) -> float:
@@ -526,8 +526,9 @@ def enclosed_norm(
         interruption.check()
         return max(float(above(spectral(witness @ (model @ x)) / (np.sqrt(below(least)) * rest))) for model in models)
 
-    met = farthest(maps.models)
-    return StateNorm(rate, met, max(met, farthest(maps.ends)), float(above((Estimate.exact(s) @ start).norm().hi)))
+    gradient_reach = farthest(maps.models)
+    reach = max(gradient_reach, farthest(maps.ends))
+    return StateNorm(rate, gradient_reach, reach, float(above((Estimate.exact(s) @ start).norm().hi)))
 
 
 def spectral(matrix: Estimate) -> float:

@@ -184,7 +184,7 @@ def test_numbers_of_a_norm_are_upper_bounds_for_any_matrix(kind):
         z = rng.standard_normal((8, 2000))
         size = np.linalg.norm(s @ z, axis=0)
         assert (np.linalg.norm(s @ (maps.state.value @ z), axis=0) <= norm.rate * size).all()
-        for reach, models in ((norm.met, maps.models), (norm.reach, maps.ends)):
+        for reach, models in ((norm.gradient_reach, maps.models), (norm.reach, maps.ends)):
             for model in models:
                 left = model.value @ z
                 assert (np.sqrt(np.einsum("ik,ik->k", left, np.linalg.solve(kernel, left))) <= reach * size).all()
@@ -214,7 +214,7 @@ def test_nothing_rests_on_inverses_of_float64(monkeypatch):
                 norm = enclosed_norm(maps, Estimate.exact(kernel), begin, s)
             if not isinstance(norm, str):
                 shown += 1
-                assert norm.rate >= rate and norm.met >= met and norm.reach >= max(met, last)
+                assert norm.rate >= rate and norm.gradient_reach >= met and norm.reach >= max(met, last)
     assert shown == 12
 
 
