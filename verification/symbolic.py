@@ -21,7 +21,7 @@ from ntkfl.messages import number_of
 MOST_BOXES = 1000
 # largest order of the derivatives by which an expression is shown to be monotone; so a zero at a corner of the box may
 # have at most this order
-MOST_DERIVATIVES = 4
+HIGHEST_DERIVATIVE = 4
 
 Box = Mapping[sp.Symbol, tuple[sp.Rational, sp.Rational]]
 
@@ -98,27 +98,27 @@ def _subdivide(expression: sp.Expr, box: Box) -> tuple[int, str | None]:
 
     The reason is None if it was shown.
     """
-    waiting, seen = deque([dict(box)]), 0
+    waiting, examined = deque([dict(box)]), 0
     while waiting:
         interruption.check()
         piece = waiting.popleft()
-        seen += 1
+        examined += 1
         middle = {symbol: (low + high) / 2 for symbol, (low, high) in piece.items()}
         at_middle = _enclosed(expression.subs(middle), {})
         if at_middle is not None and at_middle.hi < 0:
             point = ", ".join(f"{symbol} = {float(value):.6g}" for symbol, value in middle.items())
-            return seen, f"false: it is {float(at_middle.value):.3g} at {point}"
-        if _nonnegative(expression, piece, MOST_DERIVATIVES):
+            return examined, f"false: it is {float(at_middle.value):.3g} at {point}"
+        if _nonnegative(expression, piece, HIGHEST_DERIVATIVE):
             continue
-        if seen + len(waiting) >= MOST_BOXES:
+        if examined + len(waiting) >= MOST_BOXES:
             ends = (f"{symbol} in [{float(low):.6g}, {float(high):.6g}]" for symbol, (low, high) in piece.items())
-            return seen, f"{MOST_BOXES} boxes do not settle it; one left is {', '.join(ends)}"
+            return examined, f"{MOST_BOXES} boxes do not settle it; one left is {', '.join(ends)}"
         widest = max(
             piece, key=lambda symbol: (piece[symbol][1] - piece[symbol][0]) / (box[symbol][1] - box[symbol][0])
         )
         low, high = piece[widest]
         waiting += [piece | {widest: (low, middle[widest])}, piece | {widest: (middle[widest], high)}]
-    return seen, None
+    return examined, None
 
 
 def _nonnegative(expression: sp.Expr, box: Box, order: int) -> bool:

@@ -151,8 +151,8 @@ def _never_frozen(right: Any, *args: Any, **named: Any) -> Any:
     return right(*args, **(named | {"linearised": False}))
 
 
-def _seen(**factors: float) -> Fault:
-    return changed(lambda seen: seen._replace(**{k: f * getattr(seen, k) for k, f in factors.items()}))
+def _fields_times(**factors: float) -> Fault:
+    return changed(lambda record: record._replace(**{k: f * getattr(record, k) for k, f in factors.items()}))
 
 
 @around
@@ -171,7 +171,11 @@ ALGORITHM1 = (
     on_every_way("the server's step 1% too large", f"{NEURONS}.end", LARGER),
     on_every_way("the clients' step 0.1% too large", f"{NEURONS}.step", argument_times(1, 1.001)),
     PlantedFault(
-        "the total movement 1% too long", f"{COMPILED}.begin", _seen(total_movement=1.02), "fl-ntk/X.8", width=512
+        "the total movement 1% too long",
+        f"{COMPILED}.begin",
+        _fields_times(total_movement=1.02),
+        "fl-ntk/X.8",
+        width=512,
     ),
     on_every_way("the server's step 1% too large", f"{COMPILED}.end", LARGER),
     on_every_way("the clients' step 0.1% too large", f"{COMPILED}.step", argument_times(1, 1.001)),
@@ -272,11 +276,11 @@ def _without_biases(right: Any, x: Any, network: Any, params: Any, *z: Any) -> A
     return right(x, own, {name: value for name, value in params.items() if name not in fixed}, *z)
 
 
-def _weights(kind: str, of: str) -> Fault:
-    """Replaces the clients' weights of one kind, `kind`, by their weights of another kind, `of`; the kinds are "size"
+def _weights_replaced(kind: str, by: str) -> Fault:
+    """Replaces the clients' weights of one kind, `kind`, by their weights of another kind, `by`; the kinds are "size"
     and "uniform".
     """
-    return changed(lambda weights: weights | {kind: weights[of]})
+    return changed(lambda weights: weights | {kind: weights[by]})
 
 
 TRAINING = "ntkfl.training"
@@ -292,8 +296,12 @@ METHODS = (
         "the proximal term halved", f"{TRAINING}.methods.fed_prox:Proximal.correct", _half_the_pull, LINEAR_METHODS
     ),
     PlantedFault("momenta kept from round to round", f"{TRAINING}.optimizers:SGD.initial", _kept, LINEAR_METHODS),
-    PlantedFault("equal weights where they go by samples", SHARES, _weights("size", of="uniform"), LINEAR_METHODS),
-    PlantedFault("weights by samples where they are equal", SHARES, _weights("uniform", of="size"), LINEAR_METHODS),
+    PlantedFault(
+        "equal weights where they go by samples", SHARES, _weights_replaced("size", by="uniform"), LINEAR_METHODS
+    ),
+    PlantedFault(
+        "weights by samples where they are equal", SHARES, _weights_replaced("uniform", by="size"), LINEAR_METHODS
+    ),
     PlantedFault(
         "the clients' step 0.1% too large", f"{TRAINING}.optimizers:SGD.step", argument_times(4, 1.001), LINEAR_METHODS
     ),
