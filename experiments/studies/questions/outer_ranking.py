@@ -188,7 +188,7 @@ class Ranking:
         """The index of the candidate with the least expected loss."""
         return int(self.predicted.argmin())
 
-    def seen(self, first: int, other: int) -> int:
+    def trained_order(self, first: int, other: int) -> int:
         """The sign of the difference of two candidates' trained losses, or 0 if the difference is within its error.
 
         The means of the logarithms of the losses are compared. The intervals of all pairs together have the level of an
@@ -203,7 +203,7 @@ class Ranking:
         ends = [np.isfinite(losses).all() - 1.0 * np.isinf(losses).all() for losses in (one, two)]
         return int(np.sign(ends[1] - ends[0])) if ends[0] * ends[1] < 0 else 0
 
-    def lost(self, picked: np.ndarray) -> int:
+    def rounds_lost(self, picked: np.ndarray) -> int:
         """By how many rounds of the budget the trained best candidate is ahead of the predicted best.
 
         These rounds remain in the budget when the trained best has reached the final loss of the predicted best. Losses
@@ -238,16 +238,16 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _order(claim: str, ranking: Ranking) -> Answer:
-    known, alike, apart = ranking.predicted, [], [1.0]
-    for first, other in combinations(range(len(known)), 2):
-        if sign := ranking.seen(first, other):
-            alike.append(sign == np.sign(known[first] - known[other]))
+    predicted, alike, apart = ranking.predicted, [], [1.0]
+    for first, other in combinations(range(len(predicted)), 2):
+        if sign := ranking.trained_order(first, other):
+            alike.append(sign == np.sign(predicted[first] - predicted[other]))
             if not alike[-1]:
-                apart.append(max(known[first], known[other]) / min(known[first], known[other]))
+                apart.append(max(predicted[first], predicted[other]) / min(predicted[first], predicted[other]))
     if not alike:
         return untested(claim, SOURCE, 1.0, "no pair of candidates is apart beyond the error of the means")
-    tau = kendalltau(known, ranking.trained[:, :, -1].mean(axis=1)).statistic
-    pairs = len(known) * (len(known) - 1) // 2
+    tau = kendalltau(predicted, ranking.trained[:, :, -1].mean(axis=1)).statistic
+    pairs = len(predicted) * (len(predicted) - 1) // 2
     note = f"{sum(alike)} of {len(alike)} pairs whose trained order is seen, of {pairs} pairs; tau {tau:.2f}"
     if not all(alike):
         note += f"; the others are predicted within a factor of {max(apart):.2g}"
@@ -257,11 +257,11 @@ def _order(claim: str, ranking: Ranking) -> Answer:
 
 def _regret(claim: str, ranking: Ranking) -> Answer:
     count, rng = ranking.seeds, np.random.default_rng(0)
-    value = ranking.lost(np.arange(count))
-    drawn = [ranking.lost(rng.integers(count, size=count)) for _ in range(RESAMPLES)]
+    value = ranking.rounds_lost(np.arange(count))
+    drawn = [ranking.rounds_lost(rng.integers(count, size=count)) for _ in range(RESAMPLES)]
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     measured = Estimate(float(value), float(max(value - low, high - value, 0)), f"bootstrap, {LEVEL:.0%}")
-    ahead = [name for at, name in enumerate(ranking.names) if ranking.seen(ranking.chosen, at) > 0]
+    ahead = [name for at, name in enumerate(ranking.names) if ranking.trained_order(ranking.chosen, at) > 0]
     chosen = ranking.names[ranking.chosen]
     note = f"{chosen}: none is seen to be better" if not ahead else f"{chosen}; seen to be better: {'; '.join(ahead)}"
     return Answer(claim, SOURCE, 0.0, measured, Outcome.UNRESOLVED if ahead else Outcome.HOLDS, note)
@@ -276,7 +276,7 @@ def _gain(claim: str, ranking: Ranking) -> Answer:
     left = " against ".join(f"{np.exp(losses.mean()):.3g}" for losses in (one, two))
     note = f"{ranking.names[best[0]]}, against {ranking.names[best[1]]}: {left}; measured is the logarithm of the ratio"
     if not np.isfinite([one, two]).all():
-        outcome = Outcome.HOLDS if ranking.seen(*best) < 0 else Outcome.UNRESOLVED
+        outcome = Outcome.HOLDS if ranking.trained_order(*best) < 0 else Outcome.UNRESOLVED
         return Answer(claim, SOURCE, None, None, outcome, note)
     difference = Estimate(float((one - two).mean()), half_width(one - two, LEVEL), f"Student, {LEVEL:.0%}")
     return at_most(claim, SOURCE, difference, 0.0, note)
@@ -287,9 +287,9 @@ def charts(cells: Cells) -> Iterable[Chart]:
     panels = []
     for name in map(str, cells["network"].to_numpy()):
         ranking, series = Ranking.of(cells.sel({"network": name})), []
-        known, ends = ranking.predicted, ranking.trained[:, :, -1]
+        predicted, ends = ranking.predicted, ranking.trained[:, :, -1]
         if ranking.seeds >= FEWEST_COMPARED:
-            line = sorted(known.tolist())
+            line = sorted(predicted.tolist())
             series.append(Series("equal", "theory", line, line))
             for tuned_for in TUNED_FOR:
                 own = [at for at, candidate in enumerate(ranking.candidates) if candidate[0] == tuned_for]
@@ -299,7 +299,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
                     [float(np.exp(mean + side * error)) for mean, error in zip(means, errors, strict=True)]
                     for side in (0, -1, 1)
                 )
-                expected = [float(known[place]) for place in own]
+                expected = [float(predicted[place]) for place in own]
                 series.append(Series(f"tuned for {tuned_for}", "measured", expected, middle, low, high))
         x, y = Label("expected loss", log=True), Label("trained loss, geometric mean", log=True)
         panels.append(Panel(name, x, y, tuple(series)))
