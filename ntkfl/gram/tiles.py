@@ -30,6 +30,7 @@ from ntkfl.double_precision import in_float64, jax_in_float64
 from ntkfl.gram.limit import COARSE, COARSER, STEEP, compiles, fill_infinite, infinite, pair_of_inputs
 from ntkfl.gram.threads import in_context, worker_threads
 from ntkfl.memory import largest, require, shown
+from ntkfl.messages import refusing
 from ntkfl.problem import finite_array, real_array
 
 # After these bytes the file has 32 bytes of the mark, 8 of the count of whole slabs, and 8 for the nearest row of each
@@ -169,6 +170,7 @@ class Expansion(NamedTuple):
     terms: int  # number of terms in all sums for one value
 
 
+@refusing({"seen": "it is fingerprint"})
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeldGram(ABC):
     """A symmetric matrix H that gives products and blocks: `H @ v`, `H[rows]`, `H[np.ix_(rows, columns)]`.
@@ -241,7 +243,7 @@ class HeldGram(ABC):
         return 2.0 * len(self) ** 2
 
     @cached_property
-    def seen(self) -> Float[np.ndarray, "n 1"]:
+    def fingerprint(self) -> Float[np.ndarray, "n 1"]:
         """H times a fixed vector of random signs; two matrices are told apart by this product."""
         return self @ np.random.default_rng(0).choice([-1.0, 1.0], (len(self), 1))
 

@@ -135,7 +135,7 @@ class KeptRun:
         assert self.file is not None
         tiles = self.regime.tiles
         before = {"bases": self._bases, "rounding": np.array(tiles.product_rounding)}
-        before |= {"version": np.array(VERSION), "seen": tiles.seen}
+        before |= {"version": np.array(VERSION), "seen": tiles.fingerprint}
         before |= self.regime._tops.arrays | self.regime._block_errors.arrays
         _write(self.file, self._kept[0], before | dict(arrays))
 
@@ -238,7 +238,7 @@ class KeptRun:
         if str(kept.pop("digest", "")) != _digest(kept):
             raise ValueError(f"{self.file} was changed after a run wrote it; name another file, or remove it")
         rounding = SAFE * (float(kept["rounding"]) + tiles.product_rounding)
-        if not np.linalg.norm(kept["seen"] - tiles.seen) <= rounding * np.sqrt(len(tiles)):
+        if not np.linalg.norm(kept["seen"] - tiles.fingerprint) <= rounding * np.sqrt(len(tiles)):
             raise ValueError(other)
         return kept
 

@@ -79,6 +79,8 @@ def test_bounds_cover_the_rounding():
     assert size <= tiles.norm <= size * (1 + 1e-9)
     assert tiles.trace == pytest.approx(np.trace(held @ held.T)) and len(tiles) == 40
     assert np.allclose(tiles[np.array([3])], (held @ held.T)[3])
+    with pytest.raises(AttributeError, match=r"^HeldGram has no seen: it is fingerprint$"):
+        tiles.seen  # noqa: B018
 
 
 @pytest.mark.parametrize(

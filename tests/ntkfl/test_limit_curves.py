@@ -144,8 +144,8 @@ def before_rounds(monkeypatch):
     multiply = Tiles.__matmul__
     monkeypatch.setattr(lanczos, "WHOLE", 0)
     monkeypatch.setattr(Tiles, "__matmul__", counted("products", multiply))
-    # The product that `seen` makes is not counted.
-    monkeypatch.setattr(Tiles, "seen", property(lambda own: multiply(own, np.ones((len(own), 1)))))
+    # The product that `fingerprint` makes is not counted.
+    monkeypatch.setattr(Tiles, "fingerprint", property(lambda own: multiply(own, np.ones((len(own), 1)))))
     monkeypatch.setattr(lanczos, "_squared", counted("squares", lanczos._squared))
     monkeypatch.setattr(Tiles, "block_error", counted("blocks", Tiles.block_error))
     monkeypatch.setattr(curves_of, "run_together", uncounted)
