@@ -512,9 +512,9 @@ def random_rounds(
         batch_size: number of samples in a local step; a client with no more samples than that takes all of them. None:
             all samples.
         shuffled: whether local_steps counts passes over the client's samples, each in batches of a new random order. If
-            b does not divide n_c, the last batch has b' < b samples and takes n_c/b' times its gradient. A client may
-            have up to some thirteen samples. It may have up to some ten if the method corrects the clients' gradients,
-            or pulls clients back to the start of the round.
+            b does not divide n_c, the last batch has b' < b samples and takes n_c/b' times its gradient. In
+            batches of one a client may have up to 14 samples, or up to 13 if the method corrects the clients' gradients
+            or pulls clients back to the start of the round. The largest such clients take half a minute.
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
             displacement, independently in every round, as differentially private training does; default 0. That
             training also clips displacements; the moments hold for it only while every displacement is below the

@@ -45,8 +45,8 @@ _ = panels[0].set_ylabel("expected loss")
 # tenth of the loss that independent batches leave. To first order in the step, a pass has the same effect in every
 # order of the samples. So the variance of a pass falls with the fourth power of the step, and the variance of
 # independent batches with the second power. The computation goes through all sets of samples that a pass may have
-# taken so far. So it is limited to clients with up to some twelve samples, or ten if the method is FedProx or its
-# clients have memories.
+# taken so far. So, in batches of one, it is limited to clients with up to 14 samples, or 13 if the method is FedProx or
+# its clients have memories.
 #
 # ## The best outer rate
 #
