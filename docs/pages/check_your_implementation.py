@@ -141,7 +141,8 @@ print(Path("conform.md").read_text())
 #
 # Nothing that the adapter returns is unpickled or imported here. If the adapter crashes, hangs, or returns NaN, half
 # precision, wrong names or wrong shapes, one line says so for that case, and the next case is run. An adapter in
-# float32 may differ by up to 16 times the error that the plain loop itself makes in float32.
+# float32 may differ by up to 16 times the sum of two errors: the error that the plain loop itself makes in float32,
+# and one rounding to float32.
 #
 # ## The methods, and variants by name
 #

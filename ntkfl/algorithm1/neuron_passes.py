@@ -38,7 +38,10 @@ def largest(values):
     f"{CHUNK})"
 )
 def begin(z0, c, gc, signs, frozen, lengths, z, moved):
-    """Set z to z0 + gc, and `moved` to each neuron's squared distance from its start; return the fields of `Seen`."""
+    """Set z to z0 + gc, and return the fields of `Seen`.
+
+    `moved` becomes each neuron's squared distance from its start, or 0 if `lengths` is False.
+    """
     flips, sums, farthest, total = 0, np.zeros((z0.shape[1], LANES)), np.zeros(LANES), np.zeros((1, LANES))
     for q in range(z0.shape[0]):
         for r in range(LANES):

@@ -49,7 +49,7 @@ class Neurons:
         self.moved = np.zeros(len(signs))
 
     def begin(self) -> Seen:
-        """Begin a round; returns the sums over the neurons, and distances from the start, for the global model."""
+        """Begin a round; returns the sums, squared distances from the start and flips of the global model."""
         np.add(self.z0, self.gc, out=self.z_global)
         sums = self._sums(self.z_global)
         if not self.movements:
@@ -133,7 +133,7 @@ class CompiledNeurons:
         self.moved = np.zeros_like(self.signs)
 
     def begin(self) -> Seen:
-        """Begin a round; returns the sums over the neurons, and distances from the start, for the global model."""
+        """Begin a round; returns the sums, squared distances from the start and flips of the global model."""
         given = (self.z0, self.c, self.gc, self.signs, self.linearised, self.movements)
         return Seen(*self.passes.begin(*given, self.z, self.moved))
 

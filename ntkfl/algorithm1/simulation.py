@@ -195,8 +195,8 @@ def _padded(problem: Problem) -> _Layout:
 def _run(neurons: Neurons | CompiledNeurons, layout: _Layout, setup: Setup, keep: np.ndarray) -> _Run:
     """The run, round by round and step by step.
 
-    The methods of `neurons` take the residuals, and return sums over the neurons and squared lengths of movements. The
-    lengths are recorded if `neurons.movements` is True.
+    The methods of `neurons` take the residuals times eta_local / sqrt(m), and return sums over the neurons and squared
+    lengths of movements. The lengths are recorded if `neurons.movements` is True.
     """
     y, n_clients, scale = layout.y, len(layout.x), 1 / np.sqrt(setup.width)
     rounds, local_steps = setup.rounds, setup.local_steps

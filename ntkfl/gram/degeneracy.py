@@ -151,9 +151,10 @@ def _parallel(x: np.ndarray) -> np.ndarray:
 
 
 def _groups(same: np.ndarray, names: np.ndarray) -> Groups:
-    """The sets of two or more equal rows, each as the `names` of its rows.
+    """The sets of two or more rows that are the same, each as the `names` of its rows.
 
-    A set has a row and those later rows that `same` marks as equal to it, unless they are in an earlier set.
+    `same` marks the pairs of rows that are the same: equal, or parallel. A set has a row and the later rows that are
+    the same as it, unless they are in an earlier set.
     """
     np.fill_diagonal(same, True)
     groups, free = [], np.ones(len(same), bool)

@@ -58,7 +58,8 @@ class ConvexRegime(Regime):
         "local_outputs": "clients' outputs are kept for the squared loss only: leave out the argument loss",
         "rounds_to": "with the argument loss the residual y - f need not vanish; look at `total_loss` of many rounds. "
         "Without the argument loss, the regime of the squared loss has this name",
-        "trajectory": "clients' outputs are kept for the squared loss only: leave out the argument, or use `outputs`",
+        "trajectory": "clients' outputs are kept for the squared loss only: leave out the argument loss, or use "
+        "`outputs`",
     }
 
     @property

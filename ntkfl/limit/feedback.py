@@ -1,6 +1,6 @@
 """Bounds of the growth of errors in rounds that remember one vector, such as the server's momentum.
 
-Errors are followed by their z-transforms over the rounds. An error of the residual acts on the run through T(w)^-1,
+The errors of all rounds are described by their z-transforms. An error of the residual acts on the run through T(w)^-1,
 with T(w) = k H + s w (w + p) / (w + b) and w = z - 1. The number k and the functions s, p and b belong to the method.
 s, p and b are functions of H_D, which holds the clients' own blocks H_cc of H and is 0 elsewhere. Such a function is
 given by its values at the eigenvalues q of the blocks.

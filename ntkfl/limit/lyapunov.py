@@ -331,7 +331,7 @@ def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) 
 
     Raises:
         ValueError: a round may lengthen every norm that was tried. With `growing` a round may do so if the factor by
-            which its norm grows is known.
+            which its norm grows is known. Or the steps are at their limit.
     """
     norms: list[RoundNorm] = []
     before: _Known | None = None

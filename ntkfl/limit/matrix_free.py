@@ -276,7 +276,7 @@ class MatrixFreeRegime(LinearRegime):
     def rate_estimate(self) -> Estimate:
         """An estimate, shape (), of the spectral radius of a round.
 
-        The interval of the estimate ends at 1 if the smallest eigenvalue is not resolved.
+        The interval of the estimate ends at 1 or above if the smallest eigenvalue is not resolved.
 
         Raises:
             ValueError: a method whose clients remember, or another method without a symmetric map.

@@ -180,7 +180,8 @@ def _product(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return matrix @ vectors.real + 1j * (matrix @ vectors.imag)
 
 
-# width of the interval that encloses an eigenvalue, times w if w > 1; it is so small because 1 - z may be 1e-10
+# width of the interval that encloses an eigenvalue, times w if w > 1; it is so small because 1 - z may be as small as
+# 1e-10
 CLOSE = 1e-15
 ROUNDING = 1e-14  # relative error of b and of p; if b - p cancels, the root of this error decides the radius
 NEAR = 1e-3  # the next Cholesky factor is tried at this share of the interval, from its lower end

@@ -345,7 +345,7 @@ def test_the_logistic_barrier_encloses_a_grid(pair):
     losses = [np.logaddexp(0, -y * between(first, second, a).outputs(x)).mean() for a in alphas]
     excess = losses - (1 - alphas) * losses[0] - alphas * losses[-1]
     assert excess.max() <= barrier.value.hi + 1e-13
-    # `steepest` is the largest |df/d alpha| times a grid step. A grid misses the supremum by no more.
+    # `steepest` is the largest |df/d alpha| times a grid step. A grid misses the supremum by at most this.
     steepest = 2 * 48 * 36 / 200
     assert barrier.value.lo <= excess.max() + steepest
 

@@ -43,8 +43,8 @@ LINEAR = {
     "feddyn": ("feddyn", {"alpha": 0.5}, {}),
     "cyclic": ("cyclic", {}, {}),
 }
-# The rounds may come in any order. From round 3 on the steps of a case are constant, and its cohorts repeat in cycles
-# of three rounds; 40 - 3 is no multiple of three.
+# The rounds may come in any order. From round 3 on the steps of every case are constant. The cohorts of one case repeat
+# in cycles of three rounds; 40 - 3 is no multiple of three.
 T = np.array([40, 0, 3, 1, 7, 13, 40])
 
 

@@ -239,7 +239,10 @@ def zeros(damping, stiffness):
 
 
 def proved(damping, stiffness, w, vectors, chosen, extra):
-    """Says whether it is proved that the outermost zero above the real line is among the chosen zeros."""
+    """Says whether the outermost chosen zero is proved to be farther out than all zeros that are not chosen.
+
+    The complex conjugates of the chosen zeros count as chosen too.
+    """
     radius = np.abs(1 + w[chosen]).max() - MARGIN
     return others_within(radius, damping, stiffness, w[chosen], vectors[:, chosen], extra * (1 - radius**2))
 
