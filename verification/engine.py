@@ -168,7 +168,7 @@ def run_cases(
     asking: dict[tuple[AnyFamily, int], list[Check]] = {}
     for check in checks:
         for family, count in check.drawn.items():
-            for seed in range(first_seed + check.seen[family], first_seed + count):
+            for seed in range(first_seed + check.cases_done[family], first_seed + count):
                 asking.setdefault((family, seed), []).append(check)
     families = list(dict.fromkeys(family for family, _ in asking))
     plan = sorted(asking, key=lambda case: (families.index(case[0]), case[1]))
@@ -192,7 +192,7 @@ def run_cases(
                     check.fail_on(label, case)
                 else:
                     check.add(case, label, margins)
-                check.seen[family] += 1
+                check.cases_done[family] += 1
             if progress is not None:
                 progress(family.name, done, len(plan))
             interruption.check()

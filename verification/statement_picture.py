@@ -39,7 +39,7 @@ def seen_of(
             raise RuntimeError(f"{check.statement.id} ({check.form.value}): {check.error}")
         if not check.own_data and check.statement.forms[check.form].witness is not None:
             _add_stored(check)
-    return {(check.statement.id, check.form): check.points.seen(limit) for check in checks if check.points.rows}
+    return {(check.statement.id, check.form): check.points.case_points(limit) for check in checks if check.points.rows}
 
 
 @expected_warnings()

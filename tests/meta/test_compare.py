@@ -232,9 +232,9 @@ def test_of_parts_that_hold_the_tightest_is_shown_whether_or_not_it_is_a_slope()
     fitted = slope(sizes, sizes**-0.5 * (1 + 0.02 * (-1) ** np.arange(6)), biased=False)
     parts = fitted, Estimate(1.0, 0.1)
     claim = statement(Kind.RATE, lambda case: parts, -sp.Rational(1, 2), sp.Integer(1))
-    seen = judge(claim, Form.STATED, None)
-    assert (seen.outcome, float(seen.left.value)) == (H, float(fitted.value))
-    assert seen.tightness == abs(fitted.value + 0.5) / fitted.error > 0
+    comparison = judge(claim, Form.STATED, None)
+    assert (comparison.outcome, float(comparison.left.value)) == (H, float(fitted.value))
+    assert comparison.tightness == abs(fitted.value + 0.5) / fitted.error > 0
 
 
 def test_a_two_sided_statement_is_held_against_both_ends():

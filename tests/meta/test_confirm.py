@@ -60,9 +60,9 @@ def test_the_case_contracts():
 
 def test_a_false_violation_is_not_confirmed_in_balls():
     false = claim(RATIO * r0, understated)
-    seen = judge(false, STATED, RUN)
-    assert seen.outcome is VIOLATED
-    confirmation = confirm(false, STATED, RUN, seen)
+    comparison = judge(false, STATED, RUN)
+    assert comparison.outcome is VIOLATED
+    confirmation = confirm(false, STATED, RUN, comparison)
     assert not confirmation.stands
     assert str(confirmation.how).startswith("computed again in balls of ")
 
@@ -151,14 +151,14 @@ def test_the_run_in_balls_is_a_run_of_its_own():
 def test_a_close_comparison_is_redone_in_balls():
     tight = RATIO / (1 + sp.Rational(1, 10**7)) * (1 + sp.Rational(1, 10**15))
     close = claim(tight * r0, lambda case: replace_error(last(case), 1e-12 if case.arithmetic is None else 0))
-    seen = judge(close, STATED, RUN)
-    assert seen.outcome is Outcome.TOUCHES
-    better = refined(close, STATED, RUN, seen)
+    comparison = judge(close, STATED, RUN)
+    assert comparison.outcome is Outcome.TOUCHES
+    better = refined(close, STATED, RUN, comparison)
     assert better.outcome in (HOLDS, VIOLATED)
     assert better.left.error < 1e-15
     far = claim(r0, last)
-    seen = judge(far, STATED, RUN)
-    assert refined(far, STATED, RUN, seen) is seen
+    comparison = judge(far, STATED, RUN)
+    assert refined(far, STATED, RUN, comparison) is comparison
 
 
 def replace_error(estimate, more):

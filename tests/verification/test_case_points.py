@@ -115,7 +115,7 @@ def test_knobs_are_those_that_the_ratio_goes_with():
 def test_what_cannot_be_drawn_is_counted_and_breaks_no_check():
     points = Points(get("fl-ntk/A.1"), Form.STATED)
     points.add(object(), "none", None, ((), {}), ())
-    assert points.lost == 1 and not points.rows
+    assert points.not_placed == 1 and not points.rows
 
 
 CHECKED, FORM = "fl-ntk/X.3b", Form.NEW  # Some of the cases of this form are rejected.

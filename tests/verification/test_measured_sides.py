@@ -53,9 +53,9 @@ RUNS = {
 @pytest.mark.parametrize("name", RUNS)
 def test_rounding_is_not_a_violation(identifier, name):
     statement, run = get(identifier), RUNS[name]
-    seen = judge(statement, Form.NEW, run.plain())
-    if seen.outcome is Outcome.VIOLATED:  # float64 sees a violation, because it has no error bound here.
-        assert confirm(statement, Form.NEW, run.plain(), seen).standing is Standing.FALLEN
+    comparison = judge(statement, Form.NEW, run.plain())
+    if comparison.outcome is Outcome.VIOLATED:  # float64 sees a violation, because it has no error bound here.
+        assert confirm(statement, Form.NEW, run.plain(), comparison).standing is Standing.FALLEN
 
 
 @pytest.mark.filterwarnings("ignore::ntkfl.limit.infinite_width.UnstableSteps")
@@ -77,9 +77,9 @@ def test_a_measured_side_confirms_by_a_wide_margin_only(errors, standing):
         return left, Estimate(measured.value + errors * measured.error, measured.error, measured.method)
 
     wrong = replace(statement, measure=off)
-    seen = judge(wrong, Form.NEW, run.with_arithmetic(BALL, 200))
-    assert seen.outcome is Outcome.VIOLATED
-    assert confirm(wrong, Form.NEW, run.plain(), seen).standing is standing
+    comparison = judge(wrong, Form.NEW, run.with_arithmetic(BALL, 200))
+    assert comparison.outcome is Outcome.VIOLATED
+    assert confirm(wrong, Form.NEW, run.plain(), comparison).standing is standing
 
 
 @pytest.mark.parametrize("identifier", ["fedgucci/F3"])

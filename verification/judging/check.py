@@ -105,7 +105,7 @@ class Check:
     # the hypotheses that the first case does not meet; if there are any, no other case is drawn
     unmet: dict[str, Unmet] = field(default_factory=dict)
     points: Points = field(init=False)  # the data of a picture
-    seen: Counter[AnyFamily] = field(default_factory=Counter)  # number of cases so far, rejected ones included
+    cases_done: Counter[AnyFamily] = field(default_factory=Counter)  # number of cases so far, rejected ones included
 
     def __post_init__(self) -> None:
         self.points, self.tally = Points(self.statement, self.form), Tally(looks=self.looks)
@@ -201,9 +201,9 @@ class Check:
     @property
     def missing(self) -> list[str]:
         """The names of families of which cases are still to be drawn; none if the drawn cases decide."""
-        if self.unmet or (self.seen >= Counter(self.drawn) and self.decided):
+        if self.unmet or (self.cases_done >= Counter(self.drawn) and self.decided):
             return []
-        return [family.name for family in self.families if self.seen[family] < family.trials]
+        return [family.name for family in self.families if self.cases_done[family] < family.trials]
 
     def fail(self, error: Exception, where: str = "") -> None:
         """End this check. The verdict is unresolved, and names the exception and the case on which it was raised.
@@ -265,35 +265,35 @@ class Check:
                 self._reject(hypothesis, case, label, margins[hypothesis.name])
                 return
         self.tally.admit(margins)
-        known = statement.measured(self.form, case)
-        constants = known[1]
+        measurement = statement.measured(self.form, case)
+        constants = measurement[1]
         right = formula.evaluate(constants)
-        seen = judge(statement, self.form, case, known=known, right=right)
-        seen = refined(statement, self.form, case, seen)
-        if seen.outcome is Outcome.UNRESOLVED and np.isinf(seen.left.value):
-            raise NotFinite(f"both sides are {seen.left.value}, so they cannot be compared")
+        comparison = judge(statement, self.form, case, known=measurement, right=right)
+        comparison = refined(statement, self.form, case, comparison)
+        if comparison.outcome is Outcome.UNRESOLVED and np.isinf(comparison.left.value):
+            raise NotFinite(f"both sides are {comparison.left.value}, so they cannot be compared")
         weight = case_of(case).n_runs
         failure = float(formula.failure_at(constants)) if formula.failure is not None else None
         if self.vacuous is None and formula.premise:
             self.vacuous = _out_of_reach(formula.premise_at(constants))
         lacking = formula.lacking(case, constants)
-        if seen.outcome is Outcome.VIOLATED and lacking:
+        if comparison.outcome is Outcome.VIOLATED and lacking:
             self.outside_premise.append(lacking)  # shows that the premise is needed, not that the statement fails
             return
         if formula.trivial is not None:
-            self.excess.append(float((seen.right.lo / evaluate(formula.trivial, constants).hi).min()))
+            self.excess.append(float((comparison.right.lo / evaluate(formula.trivial, constants).hi).min()))
         if formula.premise and not lacking:
-            self.in_premise.add(seen, {}, weight, failure)
-        self.outcomes[label["cases"]] = seen.outcome
-        worse = self.tally.add(seen, label | case_of(case).describe(), weight, failure)
-        self.points.add(case, label["cases"], seen, known, right, failure)
-        if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
-            self.violating = [(case, seen), *self.violating][:CONFIRM]  # the latest case comes first
+            self.in_premise.add(comparison, {}, weight, failure)
+        self.outcomes[label["cases"]] = comparison.outcome
+        worse = self.tally.add(comparison, label | case_of(case).describe(), weight, failure)
+        self.points.add(case, label["cases"], comparison, measurement, right, failure)
+        if comparison.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
+            self.violating = [(case, comparison), *self.violating][:CONFIRM]  # the latest case comes first
         for (mutated, reverse), tally in zip(self.mutated, self.mutants, strict=True):
             if tally.refuted(sum(family.trials for family in self.families)):
                 continue  # this mutant is killed already
             try:
-                wrong = judge(statement, self.form, case, formula=mutated, reverse=reverse, known=known)
+                wrong = judge(statement, self.form, case, formula=mutated, reverse=reverse, known=measurement)
             except NOT_COMPUTED as error:  # the error is in the mutant's formula; the case itself is counted already
                 tally.leave_open(case_text(label), str(error), weight)
             else:
@@ -301,8 +301,8 @@ class Check:
                 tally.add(replace(wrong, outcome=Outcome.VIOLATED) if wrong.explained else wrong, {}, weight, failure)
 
     def _reject(self, hypothesis: Hypothesis, case: Any, label: dict[str, Any], margin: float) -> None:
-        known = self.rejections.get(hypothesis.name)
-        if known is None or not known.margin <= margin:
+        worst = self.rejections.get(hypothesis.name)
+        if worst is None or not worst.margin <= margin:
             family = [family.name for family in self.families].index(label["cases"])
             self.rejections[hypothesis.name] = Rejection(
                 margin, hypothesis.value_and_limit(case, margin), family, label["case_seed"]
@@ -339,7 +339,7 @@ class Check:
             counts=replace(verdict.counts, unmet=unmet, would_exclude=would_exclude),
             necessity=necessity(self.statement, self.form) if whole else {},
             notes=verdict.notes + self._notes(options),
-            seen=self.points.seen(KEPT) if self.points.rows else None,
+            seen=self.points.case_points(KEPT) if self.points.rows else None,
         )
 
     def _by_cases(self, options: Options, missing: Sequence[str]) -> Verdict:
@@ -390,24 +390,24 @@ class Check:
         A violation in the stored case decides the outcome. If the cases are made of the user's data, the violation is
         only mentioned.
         """
-        shown = run_witness(self.statement, self.form)
-        verdict = replace(verdict, witness=shown.witness)
+        stored = run_witness(self.statement, self.form)
+        verdict = replace(verdict, witness=stored.witness)
         if self.own_data:
-            stored = Elsewhere(Where.STORED, shown.seen.tightness)
-            return replace(verdict, elsewhere=stored) if shown.witness.shows else verdict
-        self.points.add(shown.case, STORED, shown.seen, shown.known, shown.right)
-        confirmed = shown.confirmation
-        if confirmed is not None and (shown.witness.shows or verdict.confirmation is None):
+            elsewhere = Elsewhere(Where.STORED, stored.comparison.tightness)
+            return replace(verdict, elsewhere=elsewhere) if stored.witness.shows else verdict
+        self.points.add(stored.case, STORED, stored.comparison, stored.measurement, stored.right)
+        confirmed = stored.confirmation
+        if confirmed is not None and (stored.witness.shows or verdict.confirmation is None):
             verdict = replace(verdict, confirmation=confirmed)
-        if not shown.witness.shows:
+        if not stored.witness.shows:
             return verdict
         assert confirmed is not None  # judging a stored case includes confirming its violation
         too_few = self.tally.settle(verdict.kind, self.required)[1] if verdict.outcome is Outcome.UNTESTED else ()
         return replace(
             verdict,
             outcome=Outcome.VIOLATED,
-            worst=Worst.of(shown.seen, {"cases": "the stored case"} | case_of(shown.case).describe()),
-            tightness=(verdict.tightness or {}) | {"stored case": shown.seen.tightness},
+            worst=Worst.of(stored.comparison, {"cases": "the stored case"} | case_of(stored.case).describe()),
+            tightness=(verdict.tightness or {}) | {"stored case": stored.comparison.tightness},
             notes=tuple(note for note in verdict.notes if note not in too_few),
         )
 

@@ -19,7 +19,7 @@ from ntkfl.algorithm1.reference import Undecided
 from ntkfl.estimate import Estimate, Rigour
 from verification.compare import Comparison, judge
 from verification.facts import Confirmation, Fact, Needed, Standing, Witness
-from verification.judging.points import Known
+from verification.judging.points import Measurement
 from verification.sentences import What
 
 NEAR = 10  # a comparison is redone more precisely if its sides are fewer than this many errors apart
@@ -29,7 +29,7 @@ MARGIN = 1000
 DECIDED = (Outcome.VIOLATED, Outcome.HOLDS)
 
 
-def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Confirmation:
+def confirm(statement: Statement, form: Form, case: Any, comparison: Comparison) -> Confirmation:
     """Redo a violated comparison, and the hypotheses of the form, more precisely than before."""
     other = case_of(case).other_networks
     if other is not None:
@@ -40,31 +40,33 @@ def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Co
     finer = None
     try:
         for finer in _sharper(case):
-            confirmed = (_enclosed if finer.rigour <= Rigour.ENCLOSED else _agreeing)(statement, form, finer, seen)
+            confirmed = (_enclosed if finer.rigour <= Rigour.ENCLOSED else _agreeing)(
+                statement, form, finer, comparison
+            )
             if confirmed is not None:
                 return confirmed
     except TooCostly as error:
         return _answer(False, What.FLOAT64_ONLY, why=str(error))
     if finer is not None:
         return _answer(False, What.OPEN_AT, computed=finer.computed)
-    if _in_balls(seen):
+    if _in_balls(comparison):
         return _answer(True, What.BALLS)
-    return Confirmation(Standing.SEEN, Fact(What.NOT_REDONE, _methods(seen)))
+    return Confirmation(Standing.SEEN, Fact(What.NOT_REDONE, _methods(comparison)))
 
 
-def refined(statement: Statement, form: Form, case: Any, seen: Comparison) -> Comparison:
-    """The comparison `seen`, redone in ball arithmetic if its sides are within a few errors of each other.
+def refined(statement: Statement, form: Form, case: Any, comparison: Comparison) -> Comparison:
+    """The comparison, redone in ball arithmetic if its sides are within a few errors of each other.
 
-    If the case cannot be enclosed, or its balls are too wide, `seen` itself is returned.
+    If the case cannot be enclosed, or its balls are too wide, the given comparison is returned.
     """
-    if seen.margin_in_errors >= NEAR:
-        return seen
+    if comparison.margin_in_errors >= NEAR:
+        return comparison
     try:
         enclosed = (finer for finer in _sharper(case) if finer.rigour <= Rigour.ENCLOSED)
         again = (_judged(statement, form, finer) for finer in enclosed)
-        return next((finer_seen for finer_seen in again if finer_seen is not None), seen)
+        return next((finer_comparison for finer_comparison in again if finer_comparison is not None), comparison)
     except TooCostly:
-        return seen
+        return comparison
 
 
 def can_be_redone(case: Any) -> bool:
@@ -84,7 +86,7 @@ def _sharper(case: Any) -> Iterator[Case]:
         finer = finer.sharper()
 
 
-def _enclosed(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation | None:
+def _enclosed(statement: Statement, form: Form, case: Case, comparison: Comparison) -> Confirmation | None:
     """The confirmation by a case whose runs are enclosed in ball arithmetic; None if this case does not decide.
 
     The error of a side that is only measured on this case is not proved, so such a side decides only by a wide margin.
@@ -98,7 +100,7 @@ def _enclosed(statement: Statement, form: Form, case: Case, seen: Comparison) ->
     return _answer(apart >= MARGIN, What.RUN_APART, computed=case.computed, apart=apart, **_methods(again))
 
 
-def _agreeing(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation:
+def _agreeing(statement: Statement, form: Form, case: Case, comparison: Comparison) -> Confirmation:
     """Whether a computation at another precision, which has no error bound, agrees with the violation.
 
     The margin must be far above the difference between the two results.
@@ -107,7 +109,7 @@ def _agreeing(statement: Statement, form: Form, case: Case, seen: Comparison) ->
     if unmet:
         return _answer(False, What.UNMET_IN, computed=case.computed, unmet=unmet)
     again = judge(statement, form, case)
-    excess = float(seen.left.value - seen.right.value)
+    excess = float(comparison.left.value - comparison.right.value)
     difference = abs(excess - float(again.left.value - again.right.value))
     agree = again.outcome is Outcome.VIOLATED and abs(excess) >= MARGIN * difference
     return _answer(agree, What.PRECISIONS, computed=case.computed, difference=difference, margin=excess)
@@ -129,20 +131,20 @@ def _answer(stands: bool, how: What, **values: Any) -> Confirmation:
     return Confirmation(Standing.CONFIRMED if stands else Standing.FALLEN, Fact(how, values))
 
 
-def _in_balls(seen: Comparison) -> bool:
+def _in_balls(comparison: Comparison) -> bool:
     """Whether both sides are enclosed and computed from exact inputs.
 
     A side that uses the weights of a run is not enclosed.
     """
-    return max(seen.left.rigour, seen.right.rigour) <= Rigour.ENCLOSED
+    return max(comparison.left.rigour, comparison.right.rigour) <= Rigour.ENCLOSED
 
 
-def _methods(seen: Comparison) -> dict[str, str]:
-    return {"left": seen.left.method, "right": seen.right.method}
+def _methods(comparison: Comparison) -> dict[str, str]:
+    return {"left": comparison.left.method, "right": comparison.right.method}
 
 
 @dataclass(frozen=True)
-class Shown:
+class StoredResult:
     """The result of a stored case.
 
     It has the facts for a verdict, how the violation was confirmed, the comparison, the case, and both sides.
@@ -150,9 +152,9 @@ class Shown:
 
     witness: Witness
     confirmation: Confirmation | None
-    seen: Comparison
+    comparison: Comparison
     case: Any
-    known: Known
+    measurement: Measurement
     right: tuple[Estimate, ...]
 
 
@@ -164,7 +166,7 @@ def expected_warnings() -> Iterator[None]:
 
 
 @expected_warnings()
-def run_witness(statement: Statement, form: Form) -> Shown:
+def run_witness(statement: Statement, form: Form) -> StoredResult:
     """Judge the stored case of a form that is recorded as violated, and confirm its violation.
 
     The hypotheses are checked first.
@@ -175,20 +177,20 @@ def run_witness(statement: Statement, form: Form) -> Shown:
 
 
 @expected_warnings()
-def judged_as_stored(statement: Statement, form: Form, case: Any) -> Shown:
+def judged_as_stored(statement: Statement, form: Form, case: Any) -> StoredResult:
     """Judge a case in the way in which a stored case is judged; the case may come from a file.
 
     The hypotheses are checked first.
     """
     unmet = [h.name for h in statement.required(form) if not h.met(case)]
-    known = statement.measured(form, case)
-    right = statement.forms[form].evaluate(known[1])
-    seen = judge(statement, form, case, known=known, right=right)
-    witness = Witness(seen.tightness, seen.outcome, tuple(unmet))
-    confirmed = confirm(statement, form, case, seen) if witness.shows else None
+    measurement = statement.measured(form, case)
+    right = statement.forms[form].evaluate(measurement[1])
+    comparison = judge(statement, form, case, known=measurement, right=right)
+    witness = Witness(comparison.tightness, comparison.outcome, tuple(unmet))
+    confirmed = confirm(statement, form, case, comparison) if witness.shows else None
     if confirmed is not None and not confirmed.stands:
         witness = replace(witness, fallen=confirmed.how)
-    return Shown(witness, confirmed, seen, case, known, right)
+    return StoredResult(witness, confirmed, comparison, case, measurement, right)
 
 
 @expected_warnings()

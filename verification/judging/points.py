@@ -20,7 +20,7 @@ from ntkfl import Estimate, interruption
 from verification.case_points import STORED, CasePoints, Curve, Exponent, rounded
 from verification.compare import IDENTITIES, SEVERITY, Comparison, ratios
 
-Known = tuple[tuple[Estimate, ...], Mapping[Any, Any]]  # what `Statement.measured` returns
+Measurement = tuple[tuple[Estimate, ...], Mapping[Any, Any]]  # what `Statement.measured` returns
 
 NOT_KNOBS = ("seed", "case", "starts", "pairs", "draws", "networks")
 # smallest number of values of a knob; largest number of places of a curve; largest number of families or knobs kept
@@ -30,7 +30,7 @@ RELATED = 0.97  # of two knobs with a larger rank correlation only one is kept, 
 
 @dataclass
 class Points:
-    """The measurements of one form's check so far, one row for each case. `seen` returns them as a value."""
+    """The measurements of one form's check so far, one row for each case. `case_points` returns them as a value."""
 
     statement: Statement
     form: Form
@@ -39,48 +39,51 @@ class Points:
     curves: dict[tuple[str, int], tuple[float, Curve]] = field(default_factory=dict)
     exponents: list[Exponent] = field(default_factory=list)
     failures: list[float] = field(default_factory=list)
-    lost: int = 0
+    not_placed: int = 0
 
     def add(
         self,
         case: Any,
         family: str,
         comparison: Comparison,
-        known: Known,
+        measurement: Measurement,
         right: tuple[Estimate, ...],
         failure: float | None = None,
     ) -> None:
         """Keep the numbers of an admitted case for the picture; no verdict uses them.
 
-        If the numbers of a case cannot be computed, `lost` counts the case.
+        If the numbers of a case cannot be computed, `not_placed` counts the case.
         """
         try:
             row = {"family": family, "outcome": SEVERITY.index(comparison.outcome), "ratio": comparison.tightness}
-            row["knobs"] = knob_values(self.statement, self.form, case, known[1])
-            row |= dict(zip(("x", "x_error", "y", "y_error"), self._place(comparison, known, right), strict=True))
+            row["knobs"] = knob_values(self.statement, self.form, case, measurement[1])
+            row |= dict(zip(("x", "x_error", "y", "y_error"), self._place(comparison, measurement, right), strict=True))
             self.rows.append(row)
             if failure is not None and family != STORED:
                 self.failures.append(failure)
-            self._look(case, family, comparison, known, right)
+            self._keep_curves(case, family, comparison, measurement, right)
         except Exception:
             interruption.check()  # the error may be the effect of an interrupt
-            self.lost += 1
+            self.not_placed += 1
 
-    def _place(self, seen: Comparison, known: Known, sides: tuple[Estimate, ...]) -> tuple[float, float, float, float]:
+    def _place(
+        self, comparison: Comparison, measurement: Measurement, sides: tuple[Estimate, ...]
+    ) -> tuple[float, float, float, float]:
         """The place of a case in the picture, as x, its error, y, and its error.
 
         These are the right and the left side; for an identity, the relative error and the difference; for a two-sided
         claim, the upper end and the place between the two ends.
         """
-        left, right = seen.left, seen.right
+        left, right = comparison.left, comparison.right
         kind, formula = self.statement.kind, self.statement.forms[self.form]
         if kind in IDENTITIES:
             gap = abs(float(left.value) - float(right.value))
-            scale = gap / seen.tightness if seen.tightness > 0 else max(abs(float(left.value)), abs(float(right.value)))
-            return (float(left.error) + float(right.error)) / (scale or 1), 0.0, seen.tightness, 0.0
+            tightness = comparison.tightness
+            scale = gap / tightness if tightness > 0 else max(abs(float(left.value)), abs(float(right.value)))
+            return (float(left.error) + float(right.error)) / (scale or 1), 0.0, tightness, 0.0
         if kind is Kind.TWO_SIDED:
-            (upper,), lower = sides, formula.evaluate_lower(known[1])
-            ends = np.broadcast_arrays(lower.value, upper.value, known[0][0].value, known[0][0].error)
+            (upper,), lower = sides, formula.evaluate_lower(measurement[1])
+            ends = np.broadcast_arrays(lower.value, upper.value, measurement[0][0].value, measurement[0][0].error)
             low, high, value, error = (np.ravel(end) for end in ends)
             with np.errstate(all="ignore"):
                 place, wide = (value - low) / (high - low), error / (high - low)
@@ -88,12 +91,14 @@ class Points:
             return float(high[nearest]), 0.0, float(place[nearest]), float(wide[nearest])
         return float(right.value), float(right.error), float(left.value), float(left.error)
 
-    def _look(self, case: Any, family: str, seen: Comparison, known: Known, right: tuple[Estimate, ...]) -> None:
+    def _keep_curves(
+        self, case: Any, family: str, comparison: Comparison, measurement: Measurement, right: tuple[Estimate, ...]
+    ) -> None:
         """Keep the curves of a case.
 
         A curve shows values over sizes with their exponent, or the ratio over the entries of an array.
         """
-        left, kind = known[0], self.statement.kind
+        left, kind = measurement[0], self.statement.kind
         if kind is Kind.RATE:
             for part, (measured, claimed) in enumerate(zip(left, right, strict=True)):
                 self._exponents(family, part, measured, claimed)
@@ -102,25 +107,27 @@ class Points:
                     off = abs(float(measured.value) - power) / max(float(measured.error), 1e-300)
                     self._keep(family, part, off, slope_curve(family, measured, power, part))
         elif kind is Kind.ORDER:
-            self._exponents(family, 0, seen.left, Estimate.exact(0.0))
+            self._exponents(family, 0, comparison.left, Estimate.exact(0.0))
             for part, (measured, bound) in enumerate(zip(left, right, strict=True)):
                 with np.errstate(all="ignore"):
                     ratio, error = measured.value / bound.value, measured.error / abs(bound.value)
                 if ratio.ndim > 1:  # the case has many networks of each size
                     ratio, error = _root_mean_square(ratio)
-                self._keep(family, part, seen.tightness, curve(family, "size", case.sizes, ratio, error, claimed=0.0))
+                self._keep(
+                    family, part, comparison.tightness, curve(family, "size", case.sizes, ratio, error, claimed=0.0)
+                )
         elif isinstance(left[0], Slope):
-            self._keep(family, 0, seen.tightness, slope_curve(family, left[0], None))
+            self._keep(family, 0, comparison.tightness, slope_curve(family, left[0], None))
         else:
-            self._entries(case, family, seen, left, right)
+            self._entries(case, family, comparison, left, right)
 
     def _exponents(self, family: str, part: int, measured: Estimate, claimed: Estimate) -> None:
         columns = np.broadcast_arrays(measured.value, measured.error, claimed.value, claimed.error)
         for numbers in zip(*map(np.ravel, columns), strict=True):
             self.exponents.append(Exponent(family, part, *(rounded(float(number)) for number in numbers)))
 
-    def _entries(self, case: Any, family: str, seen: Comparison, left: Any, right: tuple[Estimate, ...]) -> None:
-        if seen.tightness < self.curves.get((family, 0), (-np.inf, None))[0]:
+    def _entries(self, case: Any, family: str, comparison: Comparison, left: Any, right: tuple[Estimate, ...]) -> None:
+        if comparison.tightness < self.curves.get((family, 0), (-np.inf, None))[0]:
             return
         pairs = [(a.value, b.value) for a, b in zip(left, right, strict=True) if a.value.ndim or b.value.ndim]
         best: tuple[float, np.ndarray] | None = None
@@ -134,14 +141,14 @@ class Points:
         count = len(best[1])
         along = "round" if rounds is not None and count in (rounds, rounds + 1) else "entry"
         start = 1 if rounds is not None and count == rounds else 0
-        self._keep(family, 0, seen.tightness, curve(family, along, np.arange(count) + start, best[1]))
+        self._keep(family, 0, comparison.tightness, curve(family, along, np.arange(count) + start, best[1]))
 
     def _keep(self, family: str, part: int, sharpness: float, line: Curve) -> None:
-        known = self.curves.get((family, part))
-        if known is None or sharpness > known[0]:
+        kept = self.curves.get((family, part))
+        if kept is None or sharpness > kept[0]:
             self.curves[family, part] = sharpness, line
 
-    def seen(self, limit: int | None = None) -> CasePoints:
+    def case_points(self, limit: int | None = None) -> CasePoints:
         """All measurements so far, as a value.
 
         `limit` is the largest number of cases that are kept. Cases that violate the form or are sharpest are kept

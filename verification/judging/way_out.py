@@ -65,14 +65,14 @@ class Cases:
             family: the family of the case.
             seed: the case's seed.
         """
-        known = self.margins(family, seed)
-        if id(hypothesis) not in known:
+        margins = self.margins(family, seed)
+        if id(hypothesis) not in margins:
             self._asked[id(hypothesis)] = hypothesis
             try:
-                known[id(hypothesis)] = hypothesis.least(self.of(family, seed))
+                margins[id(hypothesis)] = hypothesis.least(self.of(family, seed))
             except (ArithmeticError, ValueError):  # the run overflows, or the data do not have the wanted size
                 return False
-        return known[id(hypothesis)] >= 0
+        return margins[id(hypothesis)] >= 0
 
 
 def way_out(
@@ -131,8 +131,8 @@ def passes(
         seed: seed of the case.
         cases: as in `way_out`.
     """
-    build, known = _case_of(statement, form, family, seed), cases or Cases()
-    return all(_met(h, build, options, known) for h in free_first(statement.required(form)))
+    build, shared = _case_of(statement, form, family, seed), cases or Cases()
+    return all(_met(h, build, options, shared) for h in free_first(statement.required(form)))
 
 
 def passing_step(

@@ -9,7 +9,7 @@ from bounds import Form, Outcome, Statement, catalogue, get
 from bounds.listing import brought_by
 from ntkfl.trajectory import provenance
 from verification.facts import Standing
-from verification.judging.confirm import Shown, judged_as_stored, run_witness
+from verification.judging.confirm import StoredResult, judged_as_stored, run_witness
 from verification.search.case_codec import decode, encode
 from verification.search.hunt import Counterexample, Seen, look, stands
 from verification.search.plain_case import in_words
@@ -28,13 +28,15 @@ def stored_counterexample(statement: Statement, form: Form) -> Counterexample:
     """
     if statement.forms[form].witness is None:
         raise ValueError(f"{statement.id} {form.value} has no stored case; it needs a witness")
-    shown = run_witness(statement, form)
-    if shown.confirmation is None or not shown.witness.shows:
-        raise ValueError(f"{statement.id} {form.value}: {witness_text(shown.witness)}; a replay file needs a violation")
-    return Counterexample(shown.case, shown.seen, shown.confirmation, "the stored case", 0, 0.0, shown.case)
+    stored = run_witness(statement, form)
+    if stored.confirmation is None or not stored.witness.shows:
+        raise ValueError(
+            f"{statement.id} {form.value}: {witness_text(stored.witness)}; a replay file needs a violation"
+        )
+    return Counterexample(stored.case, stored.comparison, stored.confirmation, "the stored case", 0, 0.0, stored.case)
 
 
-def shown_if_stored(statement: Statement, form: Form, case: Any) -> Shown | None:
+def judged_if_stored(statement: Statement, form: Form, case: Any) -> StoredResult | None:
     """The result of judging a case as `verify` judges the stored case.
 
     None if the case is not equal to the stored case.
@@ -165,8 +167,8 @@ def rejudge(replay: Replay) -> Rejudged:
     Args:
         replay: the content that `read` returned.
     """
-    if (shown := shown_if_stored(replay.statement, replay.form, replay.case)) is not None:
-        return _of_stored(replay, shown)
+    if (stored := judged_if_stored(replay.statement, replay.form, replay.case)) is not None:
+        return _of_stored(replay, stored)
     seen = look(replay.statement, replay.form, replay.case)
     if seen.comparison is None:
         why = f"the case does not meet {seen.unmet}" if seen.unmet else f"it has no value: {seen.failed}"
@@ -178,12 +180,12 @@ def rejudge(replay: Replay) -> Rejudged:
     return Rejudged(seen, confirmation.standing, str(confirmation.how), same)
 
 
-def _of_stored(replay: Replay, shown: Shown) -> Rejudged:
-    same = replay.sides == (float(shown.seen.left.value), float(shown.seen.right.value))
-    seen = Seen(0.0, shown.seen, shown.seen.outcome is Outcome.VIOLATED)
-    if shown.confirmation is None:
-        return Rejudged(seen, Standing.FALLEN, witness_text(shown.witness), same)
-    return Rejudged(seen, shown.confirmation.standing, str(shown.confirmation.how), same)
+def _of_stored(replay: Replay, stored: StoredResult) -> Rejudged:
+    same = replay.sides == (float(stored.comparison.left.value), float(stored.comparison.right.value))
+    seen = Seen(0.0, stored.comparison, stored.comparison.outcome is Outcome.VIOLATED)
+    if stored.confirmation is None:
+        return Rejudged(seen, Standing.FALLEN, witness_text(stored.witness), same)
+    return Rejudged(seen, stored.confirmation.standing, str(stored.confirmation.how), same)
 
 
 def _digest(body: dict[str, Any]) -> str:
