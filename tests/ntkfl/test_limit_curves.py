@@ -591,7 +591,7 @@ def test_where_no_method_is_named_it_is_that_of_kernel_regime(ask):
 @pytest.mark.parametrize("eta_local", [1e13, 1e60, 1e200])
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
 def test_steps_far_beyond_the_limit_are_refused_with_the_step_that_would_do(eta_local):
-    with pytest.raises(ValueError, match=r"grows out of float64 within a few rounds; eta_local < \d"):
+    with pytest.raises(ValueError, match=r"grows out of float64 within a few rounds; with eta_local < \d"):
         limit_curves(data.sphere(n=6), [1], method="fl-ntk", eta_local=eta_local, local_steps=5)
 
 
