@@ -15,7 +15,7 @@ from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases, kernel_fami
 from bounds.fl_ntk.premises import EQUAL, POSITIVE_LIMIT, SERVER_ONE, at_most
 from bounds.fl_ntk.sources import reported
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
-from bounds.fl_ntk.terms.limit_kernel import train_features
+from bounds.fl_ntk.terms.limit_kernel import limit_divergence, train_features
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, H, exact_gram, map_constants, start
 from bounds.ladders.rungs import Rungs
 from bounds.ladders.slopes import slope
@@ -182,17 +182,8 @@ class DivergenceLadder(Rungs):
 
     @property
     def limit(self) -> float:
-        """mean_c |w_c - u'| / |u' - u| at infinite width, where clients move by P_c r_c along their own features."""
-        regime = algorithm1_limit(self.problem, self.setup)
-        residual = regime.residual(self.setup.rounds - 1)
-        moved = regime.blocks.apply(regime.blocks.response(), residual[:, None])[:, 0]
-        clients, owner = self.problem.n_clients, self.problem.owner
-        mean = moved / clients
-
-        def size(c: np.ndarray) -> float:
-            return float(np.sqrt(c @ regime.gram @ c))
-
-        return float(np.mean([size(np.where(owner == c, moved, 0) - mean) for c in range(clients)])) / size(mean)
+        """mean_c |w_c - u'| / |u' - u| at infinite width."""
+        return limit_divergence(algorithm1_limit(self.problem, self.setup))
 
     describe = described("problem", "N", "K", "seed")
 

@@ -20,6 +20,7 @@ from bounds.case import described, prepared
 from bounds.deep.cases.network_stack import NetworkStack, StartedNetwork
 from bounds.federated_run import ORDER_SAFETY, federated_families
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
+from bounds.fl_ntk.terms.limit_kernel import limit_divergence
 from bounds.ladders.rungs import SPACING, Rungs
 from bounds.ladders.slopes import slope
 from ntkfl import Estimate, Problem, Setup, data, gram
@@ -257,20 +258,8 @@ class DeepLadder(Rungs):
 
     @property
     def limit_divergence(self) -> float:
-        """The value of `Measured.divergence` at infinite width.
-
-        There client c moves by J_c' P_c r_c, with the gradients J_c of its outputs and its response P_c to its residual
-        r_c.
-        """
-        regime, clients = self.limit, self.problem.n_clients
-        last = regime.residual(self.setup.rounds - 1)
-        moved = regime.blocks.apply(regime.blocks.response(), last[:, None])[:, 0]
-
-        def size(c: np.ndarray) -> float:
-            return float(np.sqrt(c @ regime.gram @ c))
-
-        apart = [size(np.where(self.problem.owner == c, moved, 0) - moved / clients) for c in range(clients)]
-        return float(np.mean(apart)) / size(moved / clients)
+        """The value of `Measured.divergence` at infinite width."""
+        return limit_divergence(self.limit)
 
     def _runs(self, stack: NetworkStack, width: int, kernels: bool) -> Iterator[Trained | Measured]:
         trained, central = stack.run(self.problem, self.setup), stack.run(*pooled(self.problem, self.setup))

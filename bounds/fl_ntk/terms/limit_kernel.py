@@ -21,6 +21,7 @@ from bounds.symbols import K, N, eta_global, eta_local, lam, mu
 from ntkfl import Estimate, Problem, gram
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
 from ntkfl.estimate import Rigour
+from ntkfl.limit.infinite_width import KernelRegime
 
 LIMIT_SYMBOLS = {lam: "smallest eigenvalue of H_inf", mu: "largest eigenvalue of H_inf"}
 
@@ -164,3 +165,19 @@ def train_features(case: KernelCase, rounds: int, look: Look | None = None) -> a
             change = change + local - weights
         weights = weights + change * server
     return weights
+
+
+def limit_divergence(regime: KernelRegime) -> float:
+    """The mean distance of the clients from their mean, divided by the mean's step, in the last round of a regime.
+
+    Client c moves by J_c' P_c r_c, with the gradients J_c of its outputs and its response P_c to its residual r_c.
+    """
+    clients, owner = regime.problem.n_clients, regime.problem.owner
+    residual = regime.residual(regime.setup.rounds - 1)
+    moved = regime.blocks.apply(regime.blocks.response(), residual[:, None])[:, 0]
+    mean = moved / clients
+
+    def size(c: np.ndarray) -> float:
+        return float(np.sqrt(c @ regime.gram @ c))
+
+    return float(np.mean([size(np.where(owner == c, moved, 0) - mean) for c in range(clients)])) / size(mean)
