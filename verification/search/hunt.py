@@ -159,12 +159,11 @@ def undisturbed(compiled: bool = False) -> Iterator[None]:
     import jax
 
     with (
-        warnings.catch_warnings(),
+        warnings.catch_warnings(action="ignore", category=UserWarning),
         np.errstate(all="ignore"),
         jax.disable_jit(not compiled),
         one_blas_thread(),
     ):
-        warnings.simplefilter("ignore", UserWarning)
         yield
 
 
