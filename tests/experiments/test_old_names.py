@@ -8,6 +8,7 @@ from ntkfl.fastest_trained import Trained
 from verification.exponents import Exponent
 from verification.findings.findings_page import Finding
 from verification.planning import Plan
+from verification.search import Counterexample, Rejudged
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,10 @@ from verification.planning import Plan
         (Plan, "found", "value_and_limit"),
         (Finding, "found", "outcome_and_size"),
         (Exponent, "found", "measured_coefficient"),
+        (Counterexample, "seen", "comparison"),
+        (Counterexample, "by", "found_by"),
+        (Counterexample, "after", "cases_searched"),
+        (Rejudged, "seen", "result"),
         (Tuned, "left", "residual_left"),
         (Trained, "off", "output_distance"),
     ],

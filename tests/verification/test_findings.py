@@ -134,7 +134,7 @@ def test_a_file_is_the_stored_case_and_violates_its_form_again(identifier, form)
     replay = read(text)
     assert (replay.statement.id, replay.form) == (identifier, form) and len(text) < 50_000
     again = rejudge(replay)
-    assert again.seen.violated and again.confirmed
+    assert again.result.violated and again.confirmed
     assert again.same_sides or identifier == DEAR  # The sums of this statement depend on the machine.
     if identifier != DEAR:
         now = written(replay.statement, form, stored_counterexample(replay.statement, form))

@@ -41,7 +41,7 @@ from verification.judging.confirm import Confirmation
 from verification.search import attack, hunt, read, rejudge, written
 from verification.search.ascent import climb, coordinates, neighbours, shrunk, simpler
 from verification.search.case_codec import decode, encode
-from verification.search.hunt import FAR_ROUND, Seen, _heading, look, stands
+from verification.search.hunt import FAR_ROUND, CaseResult, _far_score, judged_case, stands
 from verification.search.replay_file import Replay, _digest
 from verification.sentences import What
 from verification.verdict import Standing
@@ -116,7 +116,7 @@ def found_in(identifier, examples=400, seed=0, shrinking=0.1):
 @pytest.mark.parametrize("identifier", FALSE)
 def test_it_finds_what_is_false_and_the_file_replays_it_bit_for_bit(identifier):
     counterexample, statement = found_in(identifier), get(identifier)
-    assert counterexample.seen.outcome is Outcome.VIOLATED
+    assert counterexample.comparison.outcome is Outcome.VIOLATED
     assert "ball" in str(counterexample.confirmation.how)
     text = written(statement, Form.STATED, counterexample)
     replay = read(text)
@@ -213,14 +213,14 @@ def test_it_finds_what_is_false_in_two_percent_of_the_familys_own_cases_as_verif
     assert (verdict.outcome, verdict.counts.violated, verdict.trials) == (Outcome.VIOLATED, 2, 100)
     done = attack(planted, Form.STATED, examples=100, seconds=PATIENT, shrinking=0.1)
     assert done.counterexample is not None and done.contradicts_record
-    assert (done.counterexample.first, done.counterexample.by) == (Number(12), "a family, seed 17")
+    assert (done.counterexample.first, done.counterexample.found_by) == (Number(12), "a family, seed 17")
     assert rejudge(Replay(planted, Form.STATED, done.counterexample.first, (12.0, 10.0))).confirmed
     seen = {
-        attack(planted, Form.STATED, examples=100, seconds=PATIENT, shrinking=0.1, seed=7).counterexample.by
+        attack(planted, Form.STATED, examples=100, seconds=PATIENT, shrinking=0.1, seed=7).counterexample.found_by
         for _ in range(2)
     }
     # A search from another seed finds another case, and a second search from that seed finds the same case again.
-    assert len(seen) == 1 and seen != {done.counterexample.by}
+    assert len(seen) == 1 and seen != {done.counterexample.found_by}
 
 
 def test_a_replay_whose_sides_are_no_longer_those_of_the_file_says_so():
@@ -272,7 +272,7 @@ def test_a_search_that_is_interrupted_keeps_the_violation_that_it_has(tmp_path, 
 
 
 def test_a_search_that_is_interrupted_says_so(monkeypatch):
-    monkeypatch.setattr("verification.search.hunt.look", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr("verification.search.hunt.judged_case", Mock(side_effect=KeyboardInterrupt))
     result = CliRunner().invoke(app, ["attack", "fl-ntk/A.1", "--form", "stated"])
     assert result.exit_code == 130 and "nothing found until it was interrupted" in result.stdout
 
@@ -361,16 +361,16 @@ def test_coordinates_reach_into_a_loss():
 def test_a_trend_is_carried_on_to_the_last_round():
     rounds = np.arange(1, 11)
     left, right = (Estimate(base**rounds, 0.0, "exact") for base in (0.75, 0.5))
-    assert _heading((left,), (right,)) == pytest.approx(FAR_ROUND * np.log(1.5))
-    assert _heading((left[:1],), (right[:1],)) is None
-    assert _heading((left,), (Estimate(np.zeros(10), 0.0, "exact"),)) is None
+    assert _far_score((left,), (right,)) == pytest.approx(FAR_ROUND * np.log(1.5))
+    assert _far_score((left[:1],), (right[:1],)) is None
+    assert _far_score((left,), (Estimate(np.zeros(10), 0.0, "exact"),)) is None
 
 
 def test_few_cases_in_a_hundred_networks_do_not_confirm_a_claim_that_may_fail(monkeypatch):
     counts = iter([(5, 50, 0.1), (30, 250, 0.1), (60, 700, 0.1)])
     monkeypatch.setattr(hunt, "_count", lambda *_: (*next(counts), [], None, None, None))
     statement = get("fl-ntk/C.11")
-    confirmation = stands(statement, Form.STATED, object(), Seen(1.0, comparison=LEVEL, frequency=(2, 4, 0.1)))
+    confirmation = stands(statement, Form.STATED, object(), CaseResult(1.0, comparison=LEVEL, frequency=(2, 4, 0.1)))
     assert not confirmation.stands
     assert str(confirmation.how) == "5 of 50 fresh networks fail; allowed probability 0.1; exact binomial interval"
 
@@ -393,9 +393,9 @@ def test_networks_that_showed_a_violation_do_not_confirm_it():
     planted = planted_in(None) | {"measure": lambda case: Estimate.exact(20.0 if case.seed < 1000 else 5.0)}
     planted |= {"stated": Claim(sp.Integer(10), failure=sp.Rational(1, 10))}
     may_fail = replace(get("fl-ntk/A.1"), **planted)
-    seen = look(may_fail, Form.STATED, Drawn())
-    assert seen.violated
-    confirmation = stands(may_fail, Form.STATED, Drawn(), seen)
+    result = judged_case(may_fail, Form.STATED, Drawn())
+    assert result.violated
+    confirmation = stands(may_fail, Form.STATED, Drawn(), result)
     assert confirmation.standing is Standing.FALLEN
     assert str(confirmation.how).startswith("0 of 50 fresh networks fail")
 
@@ -627,7 +627,7 @@ def test_what_a_seed_draws_does_not_depend_on_what_else_is_imported(monkeypatch)
 
     def drawn():
         cases = []
-        monkeypatch.setattr(hunt, "look", lambda *given: cases.append(given[-1]) or Seen(0.0, None))
+        monkeypatch.setattr(hunt, "judged_case", lambda *given: cases.append(given[-1]) or CaseResult(0.0, None))
         searched = hunt.Hunt(statement, Form.REPAIRED, float("inf"), 0.0, lambda said: None)
         searched.family("numbers", st.floats(-1e3, 1e3), 300, seed=3)
         return cases

@@ -84,19 +84,19 @@ def _after(verdict: Verdict, statement: Statement, done: Attack, budget: dict[st
         return replace(verdict, search=done.untested or nothing)
     command = f"ntkfl attack {word_for(statement)} --form {verdict.form.value}{changed}"
     shown = {"case": in_words(counterexample.case), "command": command}
-    seen, confirmation = counterexample.seen, counterexample.confirmation
+    comparison, confirmation = counterexample.comparison, counterexample.confirmation
     if confirmation.standing is not Standing.CONFIRMED:
-        left, right = ([float(side.value), float(side.error)] for side in (seen.left, seen.right))
+        left, right = ([float(side.value), float(side.error)] for side in (comparison.left, comparison.right))
         unconfirmed = Fact(What.UNCONFIRMED, shown | {"left": left, "right": right})
         return replace(verdict, confirmation=confirmation, search=unconfirmed)
     verdict = replace(verdict, confirmation=confirmation, search=Fact(What.COUNTEREXAMPLE, shown))
     if verdict.own_data:
-        return replace(verdict, elsewhere=verdict.elsewhere or Elsewhere(Where.SEARCH, seen.tightness))
+        return replace(verdict, elsewhere=verdict.elsewhere or Elsewhere(Where.SEARCH, comparison.tightness))
     case = {"cases": "found by a search"} | case_of(counterexample.case).describe()
     return replace(
         verdict,
         outcome=Outcome.VIOLATED,
-        worst=Worst.of(seen, case),
-        tightness=(verdict.tightness or {}) | {"search": seen.tightness},
+        worst=Worst.of(comparison, case),
+        tightness=(verdict.tightness or {}) | {"search": comparison.tightness},
         counts=replace(verdict.counts, would_exclude=None),
     )

@@ -31,7 +31,7 @@ from bounds.case import AnyFamily, case_of
 from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.threads import one_blas_thread
-from ntkfl.messages import number_of
+from ntkfl.messages import number_of, refusing
 from verification.compare import Comparison, judge
 from verification.facts import Confirmation, Fact, Standing
 from verification.intervals import lower_limit
@@ -58,14 +58,15 @@ CONFIRMING_LEVEL = 1 - 5e-7 / len(CONFIRMING)
 
 
 @dataclass(frozen=True)
-class Seen:
+class CaseResult:
     """The result of judging one case in a search.
 
-    `score` is larger if the case is nearer to a violation. `late` is the score of the last round, extrapolated by its
-    trend to round 256; a bound that fails in the end may be near to failing in the first rounds, and far from failing
-    in the rounds between. `comparison` is None if a hypothesis is not met (`unmet`) or a side has no value (`failed`).
-    `violated` is the outcome in float64. `allowed` is the probability with which the claim may fail. `frequency` is for
-    a claim that may fail: the number of failures, the number of networks, and the allowed probability.
+    `score` is larger if the case is nearer to a violation. `far_score` is the score of the last round, extrapolated by
+    its trend to round 256; a bound that fails in the end may be near to failing in the first rounds, and far from
+    failing in the rounds between. `comparison` is None if a hypothesis is not met (`unmet`) or a side has no value
+    (`failed`). `violated` is the outcome in float64. `allowed` is the probability with which the claim may fail.
+    `frequency` is for a claim that may fail: the number of failures, the number of networks, and the allowed
+    probability.
     """
 
     score: float
@@ -75,10 +76,10 @@ class Seen:
     unmet: str | None = None
     failed: str | None = None
     frequency: tuple[int, int, float] | None = None
-    late: float | None = None
+    far_score: float | None = None
 
 
-def look(statement: Statement, form: Form, case: Any) -> Seen:
+def judged_case(statement: Statement, form: Form, case: Any) -> CaseResult:
     """Judge a form on a case, and on fresh networks if the claim may fail.
 
     A case that is a run is computed in float64.
@@ -89,10 +90,10 @@ def look(statement: Statement, form: Form, case: Any) -> Seen:
                 return _frequency(statement, form, case)
             return _single(statement, form, case_of(case).plain())
         except NO_VALUE as error:
-            return Seen(2 * UNMET, failed=str(error))
+            return CaseResult(2 * UNMET, failed=str(error))
 
 
-def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
+def judged_as_drawn(statement: Statement, form: Form, case: Any) -> CaseResult:
     """Judge a form on a case of a family as `verify` does.
 
     If the form fails and its claim allows failures, fresh networks decide. The cases of a family have the same shapes,
@@ -100,22 +101,22 @@ def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
     """
     with undisturbed(compiled=True):
         try:
-            seen = _single(statement, form, case)
+            result = _single(statement, form, case)
         except NO_VALUE as error:
-            return Seen(2 * UNMET, failed=str(error))
+            return CaseResult(2 * UNMET, failed=str(error))
     may_fail = statement.forms[form].failure is not None
-    return look(statement, form, case) if seen.violated and may_fail else seen
+    return judged_case(statement, form, case) if result.violated and may_fail else result
 
 
-def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> Confirmation:
+def stands(statement: Statement, form: Form, case: Any, result: CaseResult) -> Confirmation:
     """How well a violation stands, and how this was found.
 
     The ways are ball arithmetic (numbers with proved errors), other networks, and many networks.
     """
-    comparison = seen.comparison
+    comparison = result.comparison
     assert comparison is not None
     with undisturbed():
-        if seen.frequency is not None:
+        if result.frequency is not None:
             return _fails_again(statement, form, case)
         sampled = max(comparison.left.rigour, comparison.right.rigour) is Rigour.SAMPLED
         if sampled and comparison.errors_apart < SAMPLED_MARGIN:
@@ -143,9 +144,9 @@ def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
         return Confirmation(Standing.CONFIRMED if surely else Standing.FALLEN, Fact(What.FRESH_NETWORKS, counted))
     for seed in range(CONFIRMING_SEED, CONFIRMING_SEED + looked):
         fresh = case_of(case_of(case).redrawn(seed)).plain()
-        seen = _single(statement, form, fresh)
-        if seen.violated and seen.comparison is not None:
-            confirmation = confirm(statement, form, fresh, seen.comparison)
+        result = _single(statement, form, fresh)
+        if result.violated and result.comparison is not None:
+            confirmation = confirm(statement, form, fresh, result.comparison)
             return Confirmation(confirmation.standing, Fact(What.FRESH_NETWORKS, counted | {"again": confirmation.how}))
     return Confirmation(Standing.FALLEN, Fact(What.FRESH_NETWORKS, counted | {"again": ""}))
 
@@ -167,26 +168,30 @@ def undisturbed(compiled: bool = False) -> Iterator[None]:
         yield
 
 
-def _single(statement: Statement, form: Form, case: Any) -> Seen:
+def _single(statement: Statement, form: Form, case: Any) -> CaseResult:
     lacking = [(h.name, _shortfall(h, case)) for h in statement.required(form)]
     unmet = [name for name, missing in lacking if missing > 0]
     if unmet:
-        return Seen(UNMET - sum(missing for _, missing in lacking), unmet=unmet[0])
+        return CaseResult(UNMET - sum(missing for _, missing in lacking), unmet=unmet[0])
     known = left, constants = statement.measured(form, case)
-    formula, late = statement.forms[form], None
+    formula, far_score = statement.forms[form], None
     beyond = formula.lacking(case, constants)
     if beyond:
-        return Seen(UNMET - len(beyond), unmet=f"its premise on {' and '.join(beyond)}")
+        return CaseResult(UNMET - len(beyond), unmet=f"its premise on {' and '.join(beyond)}")
     comparison = judge(statement, form, case, known=known)
     allowed = 0.0 if formula.failure is None else formula.failure_at(constants)
     if statement.kind in (Kind.UPPER, Kind.PROBABILITY):
-        late = _heading(left, formula.evaluate(constants))
-    return Seen(
-        _score(statement.kind, comparison), comparison, comparison.outcome is Outcome.VIOLATED, allowed, late=late
+        far_score = _far_score(left, formula.evaluate(constants))
+    return CaseResult(
+        _score(statement.kind, comparison),
+        comparison,
+        comparison.outcome is Outcome.VIOLATED,
+        allowed,
+        far_score=far_score,
     )
 
 
-def _heading(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float | None:
+def _far_score(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float | None:
     """The logarithm of left/right, extrapolated by its trend to round 256.
 
     Each part that has several entries gives log(left/right), extrapolated from its last two entries. The largest of
@@ -222,13 +227,13 @@ def _score(kind: Kind, comparison: Comparison) -> float:
     return min(score, 0.0)  # the right side may be 0, and is known only up to its error
 
 
-def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
+def _frequency(statement: Statement, form: Form, case: Any) -> CaseResult:
     """The judgement by the share of fresh networks on which the claim fails.
 
     More networks are drawn if that share is not clearly below the allowed share. The score is the log ratio that only
     the allowed share of the networks exceeds.
     """
-    failures, count, allowed, ratios, worst, unmet, late = _count(statement, form, case, GLANCE, 1)
+    failures, count, allowed, ratios, worst, unmet, far_score = _count(statement, form, case, GLANCE, 1)
     if worst is None:
         return unmet
     for more in FURTHER_NETWORKS:
@@ -241,7 +246,7 @@ def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
     quantile = sorted(ratios)[max(0, int(np.ceil((1 - min(allowed, 1)) * len(ratios))) - 1)]
     violated = lower_limit(failures, count) > allowed
     score = float(np.clip(np.log(max(quantile, 1e-300)), -HIGHEST, HIGHEST))
-    return Seen(score, worst, violated, frequency=(failures, count, allowed), late=late)
+    return CaseResult(score, worst, violated, frequency=(failures, count, allowed), far_score=far_score)
 
 
 def _count(statement: Statement, form: Form, case: Any, networks: int, first: int) -> tuple:
@@ -249,26 +254,28 @@ def _count(statement: Statement, form: Form, case: Any, networks: int, first: in
 
     The result has the number of failures, the number of admitted networks, the largest probability allowed, the ratios,
     the worst comparison, the judgement of the rejected network that is nearest to meeting its hypotheses, and the
-    largest `late`.
+    largest `far_score`.
     """
-    late: float | None = None
-    failures, allowed, worst, unmet = 0, 0.0, None, Seen(3 * UNMET, unmet="none")
+    far_score: float | None = None
+    failures, allowed, worst, unmet = 0, 0.0, None, CaseResult(3 * UNMET, unmet="none")
     ratios: list[float] = []
     for seed in range(first, first + networks):
         fresh = case_of(case_of(case).redrawn(seed)).plain()
-        seen = _single(statement, form, fresh)
-        if seen.comparison is None:
-            unmet = max(unmet, seen, key=lambda redrawn: redrawn.score)
+        result = _single(statement, form, fresh)
+        if result.comparison is None:
+            unmet = max(unmet, result, key=lambda redrawn: redrawn.score)
             if seed == first + 4 and not ratios:
                 break  # if the first five networks have no value, the others are not tried
             continue
-        failures += seen.violated
-        ratios.append(seen.comparison.tightness)
-        late = seen.late if late is None or seen.late is None else max(late, seen.late)
-        allowed = max(allowed, seen.allowed)
-        if worst is None or seen.comparison.tightness > worst.tightness:
-            worst = seen.comparison
-    return failures, len(ratios), allowed, ratios, worst, unmet, late
+        failures += result.violated
+        ratios.append(result.comparison.tightness)
+        far_score = (
+            result.far_score if far_score is None or result.far_score is None else max(far_score, result.far_score)
+        )
+        allowed = max(allowed, result.allowed)
+        if worst is None or result.comparison.tightness > worst.tightness:
+            worst = result.comparison
+    return failures, len(ratios), allowed, ratios, worst, unmet, far_score
 
 
 # private names in Hypothesis, which has no setting for constants
@@ -316,19 +323,20 @@ SHRINKING = 10.0  # seconds for each of the two ways of shrinking
 Progress = Callable[[str], None]  # a function that is called with each stage of a search when the stage begins
 
 
+@refusing({"seen": "it is comparison", "by": "it is found_by", "after": "it is cases_searched"})
 @dataclass(frozen=True)
 class Counterexample:
     """A violation that stands: the shrunk case, its two sides, how it was confirmed, and how it was found.
 
-    `after` is the number of cases that were searched when the first violation was seen. `first` is the case of the
-    first violation, before it was shrunk.
+    `cases_searched` is the number of cases that were searched when the first violation was seen. `first` is the case of
+    the first violation, before it was shrunk.
     """
 
     case: Any
-    seen: Comparison
+    comparison: Comparison
     confirmation: Confirmation
-    by: str
-    after: int
+    found_by: str
+    cases_searched: int
     seconds: float
     first: Any
     frequency: tuple[int, int, float] | None = None
@@ -486,7 +494,7 @@ class Hunt:
     latest: tuple[float, Any] | None = None
     best: Comparison | None = None
     best_score: float = -float("inf")
-    violations: list[tuple[Any, Seen, Confirmation]] = field(default_factory=list)
+    violations: list[tuple[Any, CaseResult, Confirmation]] = field(default_factory=list)
     unconfirmed: list[Fact] = field(default_factory=list)
     first: tuple[int, float, str] | None = None
 
@@ -503,10 +511,10 @@ class Hunt:
         def violated(case: Any) -> bool:
             if time.process_time() > self.deadline:
                 raise _OutOfTime
-            seen = self.look(case, "Hypothesis")
-            target(seen.score, label="distance to a violation")
-            target(seen.score if seen.late is None else seen.late, label="where it is heading")
-            return seen.violated
+            result = self.judged(case, "Hypothesis")
+            target(result.score, label="distance to a violation")
+            target(result.score if result.far_score is None else result.far_score, label="where it is heading")
+            return result.violated
 
         # each of these exceptions only ends the drawing; violations that were found before are in `violations`
         ends = suppress(NoSuchExample, _OutOfTime, HypothesisException)
@@ -520,7 +528,7 @@ class Hunt:
         evaluations = max(20, examples // CLIMBED)
         starts = [(case, self._climbed) for _, case in self.leaders]
         if self.latest is not None:
-            starts.insert(1, (self.latest[1], self._climbed_late))
+            starts.insert(1, (self.latest[1], self._climbed_far))
         self.progress(f"{name}: climbing from {len(starts)} of {number_of(self.tried, 'case')}")
         for case, score in starts:
             try:
@@ -540,60 +548,62 @@ class Hunt:
                 if time.process_time() > self.deadline or self.violations:
                     return
                 if k < family.trials:
-                    self.look(family.case(first + k), f"{family.name}, seed {first + k}", look_as_drawn)
+                    self.judged(family.case(first + k), f"{family.name}, seed {first + k}", judged_as_drawn)
 
     def _climbed(self, case: Any) -> float:
         return self._on_the_way(case).score
 
-    def _climbed_late(self, case: Any) -> float:
-        seen = self._on_the_way(case)
-        return seen.score if seen.late is None else seen.late
+    def _climbed_far(self, case: Any) -> float:
+        result = self._on_the_way(case)
+        return result.score if result.far_score is None else result.far_score
 
-    def _on_the_way(self, case: Any) -> Seen:
+    def _on_the_way(self, case: Any) -> CaseResult:
         if time.process_time() > self.deadline:
             raise _OutOfTime
-        seen = self.look(case, "ascent")
+        result = self.judged(case, "ascent")
         if self.violations:
             raise _OutOfTime
-        return seen
+        return result
 
-    def look(self, case: Any, by: str, judged: Callable[[Statement, Form, Any], Seen] | None = None) -> Seen:
+    def judged(
+        self, case: Any, found_by: str, judge_by: Callable[[Statement, Form, Any], CaseResult] | None = None
+    ) -> CaseResult:
         """Judge a case and record its score. A violation is returned only if it stands."""
         interruption.check()
-        seen = (judged or look)(self.statement, self.form, case)
+        result = (judge_by or judged_case)(self.statement, self.form, case)
         searching = self.first is None  # cases that are evaluated for shrinking are not counted
         if searching:
             self.tried += 1
-            self.admitted += seen.comparison is not None
-            self.failed.update([seen.failed] if seen.failed is not None else [])
-            self.rejected.update([seen.unmet] if seen.unmet is not None else [])
-        if seen.comparison is None:
-            return seen
-        if seen.violated:
-            confirmation = stands(self.statement, self.form, case, seen)
+            self.admitted += result.comparison is not None
+            self.failed.update([result.failed] if result.failed is not None else [])
+            self.rejected.update([result.unmet] if result.unmet is not None else [])
+        if result.comparison is None:
+            return result
+        if result.violated:
+            confirmation = stands(self.statement, self.form, case, result)
             if not confirmation.stands:
                 self.unconfirmed.append(confirmation.how)
-                return Seen(min(seen.score, 0.0), seen.comparison)
+                return CaseResult(min(result.score, 0.0), result.comparison)
             if searching:
-                self.first = (self.tried, time.process_time() - self.began, by)
+                self.first = (self.tried, time.process_time() - self.began, found_by)
                 self.deadline = time.process_time() + self.shrinking
-            self.violations.append((case, seen, confirmation))
-            return seen
-        if seen.score > self.best_score:
-            self.best, self.best_score = seen.comparison, seen.score
-        if seen.late is not None and (self.latest is None or seen.late > self.latest[0]):
-            self.latest = seen.late, case
-        rivals = [(score, other) for score, other in self.leaders if abs(score - seen.score) > ALIKE]
-        if len(rivals) == len(self.leaders) or seen.score > max(score for score, _ in self.leaders):
-            self.leaders = sorted([*rivals, (seen.score, case)], key=lambda pair: -pair[0])[:CLIMBED]
-        return seen
+            self.violations.append((case, result, confirmation))
+            return result
+        if result.score > self.best_score:
+            self.best, self.best_score = result.comparison, result.score
+        if result.far_score is not None and (self.latest is None or result.far_score > self.latest[0]):
+            self.latest = result.far_score, case
+        rivals = [(score, other) for score, other in self.leaders if abs(score - result.score) > ALIKE]
+        if len(rivals) == len(self.leaders) or result.score > max(score for score, _ in self.leaders):
+            self.leaders = sorted([*rivals, (result.score, case)], key=lambda pair: -pair[0])[:CLIMBED]
+        return result
 
     def shrink(self) -> None:
         """Look for simpler violations than the last one, which is the simplest so far."""
         until = time.process_time() + self.shrinking
 
         def keeps(candidate: Any) -> bool:
-            return self.look(candidate, "shrinking").violated
+            return self.judged(candidate, "shrinking").violated
 
         shrunk(self.violations[-1][0], keeps, lambda: time.process_time() < until)
 
@@ -601,10 +611,12 @@ class Hunt:
         """The last violation, with its sides as they were confirmed."""
         assert self.first is not None
         first = self.violations[0][0]
-        case, seen, confirmation = self.violations[-1]
-        assert seen.comparison is not None
-        after, seconds, by = self.first
-        return Counterexample(case, seen.comparison, confirmation, by, after, seconds, first, seen.frequency)
+        case, result, confirmation = self.violations[-1]
+        assert result.comparison is not None
+        cases_searched, seconds, found_by = self.first
+        return Counterexample(
+            case, result.comparison, confirmation, found_by, cases_searched, seconds, first, result.frequency
+        )
 
 
 def _settings(examples: int) -> settings:

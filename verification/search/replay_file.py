@@ -7,11 +7,12 @@ from typing import Any
 
 from bounds import Form, Outcome, Statement, catalogue, get
 from bounds.listing import brought_by
+from ntkfl.messages import refusing
 from ntkfl.trajectory import provenance
 from verification.facts import Standing
 from verification.judging.confirm import StoredResult, judged_as_stored, run_witness
 from verification.search.case_codec import decode, encode
-from verification.search.hunt import Counterexample, Seen, look, stands
+from verification.search.hunt import CaseResult, Counterexample, judged_case, stands
 from verification.search.plain_case import in_words
 from verification.verdict_page import witness_text
 
@@ -63,6 +64,7 @@ class Replay:
     sides: tuple[float, float]
 
 
+@refusing({"seen": "it is result"})
 @dataclass(frozen=True)
 class Rejudged:
     """The result of judging a file's case again.
@@ -70,7 +72,7 @@ class Rejudged:
     It has the comparison, how well the violation stands, and whether the sides equal those in the file.
     """
 
-    seen: Seen
+    result: CaseResult
     standing: Standing
     how: str
     same_sides: bool
@@ -99,8 +101,8 @@ def written(statement: Statement, form: Form, counterexample: Counterexample) ->
         "statement": statement.id,
         "form": form.value,
         "in words": in_words(counterexample.case),
-        "left": float(counterexample.seen.left.value).hex(),
-        "right": float(counterexample.seen.right.value).hex(),
+        "left": float(counterexample.comparison.left.value).hex(),
+        "right": float(counterexample.comparison.right.value).hex(),
         "confirmation": str(counterexample.confirmation.how),
         "case": encode(counterexample.case),
     }
@@ -169,23 +171,23 @@ def rejudge(replay: Replay) -> Rejudged:
     """
     if (stored := judged_if_stored(replay.statement, replay.form, replay.case)) is not None:
         return _of_stored(replay, stored)
-    seen = look(replay.statement, replay.form, replay.case)
-    if seen.comparison is None:
-        why = f"the case does not meet {seen.unmet}" if seen.unmet else f"it has no value: {seen.failed}"
-        return Rejudged(seen, Standing.FALLEN, why, False)
-    same = replay.sides == (float(seen.comparison.left.value), float(seen.comparison.right.value))
-    if not seen.violated:
-        return Rejudged(seen, Standing.FALLEN, "it holds", same)
-    confirmation = stands(replay.statement, replay.form, replay.case, seen)
-    return Rejudged(seen, confirmation.standing, str(confirmation.how), same)
+    result = judged_case(replay.statement, replay.form, replay.case)
+    if result.comparison is None:
+        why = f"the case does not meet {result.unmet}" if result.unmet else f"it has no value: {result.failed}"
+        return Rejudged(result, Standing.FALLEN, why, False)
+    same = replay.sides == (float(result.comparison.left.value), float(result.comparison.right.value))
+    if not result.violated:
+        return Rejudged(result, Standing.FALLEN, "it holds", same)
+    confirmation = stands(replay.statement, replay.form, replay.case, result)
+    return Rejudged(result, confirmation.standing, str(confirmation.how), same)
 
 
 def _of_stored(replay: Replay, stored: StoredResult) -> Rejudged:
     same = replay.sides == (float(stored.comparison.left.value), float(stored.comparison.right.value))
-    seen = Seen(0.0, stored.comparison, stored.comparison.outcome is Outcome.VIOLATED)
+    result = CaseResult(0.0, stored.comparison, stored.comparison.outcome is Outcome.VIOLATED)
     if stored.confirmation is None:
-        return Rejudged(seen, Standing.FALLEN, witness_text(stored.witness), same)
-    return Rejudged(seen, stored.confirmation.standing, str(stored.confirmation.how), same)
+        return Rejudged(result, Standing.FALLEN, witness_text(stored.witness), same)
+    return Rejudged(result, stored.confirmation.standing, str(stored.confirmation.how), same)
 
 
 def _digest(body: dict[str, Any]) -> str:

@@ -178,12 +178,13 @@ def _lines(done: "Attack", path: Path) -> list[str]:
     if (counterexample := done.counterexample) is not None:
         file, part, _ = word_for(statement).partition(PART)
         own = f"{file} " if part else ""
-        how = f"{counterexample.by}, after {number_of(counterexample.after, 'case')} and {counterexample.seconds:.1f} s"
+        searched = f"{number_of(counterexample.cases_searched, 'case')} and {counterexample.seconds:.1f} s"
+        how = f"{counterexample.found_by}, after {searched}"
         lines += [f"  found by   {how}", *(f"  case       {line}" for line in in_words(counterexample.case))]
         lines += [
-            f"  left       {counterexample.seen.left}",
-            f"  right      {counterexample.seen.right}",
-            f"  ratio      {counterexample.seen.tightness:.6g}",
+            f"  left       {counterexample.comparison.left}",
+            f"  right      {counterexample.comparison.right}",
+            f"  ratio      {counterexample.comparison.tightness:.6g}",
             f"  {counterexample.confirmation.standing:<9}  {counterexample.confirmation.how}",
             f"  replay     ntkfl attack {own}--replay {path}",
         ]
@@ -215,9 +216,10 @@ def _replay(path: Path, ids: list[str] | None) -> None:
     typer.echo(f"{content.statement.id} {content.form.value}: {stands}")
     for line in in_words(content.case):
         typer.echo(f"  case       {line}")
-    if (seen := again.seen.comparison) is not None:
+    if (comparison := again.result.comparison) is not None:
         same = "as in the file, bit for bit" if again.same_sides else "other values than the file's"
-        typer.echo(f"  left       {seen.left}\n  right      {seen.right}   ({same})\n  ratio      {seen.tightness:.6g}")
+        typer.echo(f"  left       {comparison.left}\n  right      {comparison.right}   ({same})")
+        typer.echo(f"  ratio      {comparison.tightness:.6g}")
     typer.echo(f"  {again.standing:<9}  {again.how}" if again.stands else f"  why        {again.how}")
     if not again.stands:
         raise typer.Exit(FINDING)
