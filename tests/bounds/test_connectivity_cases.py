@@ -32,7 +32,7 @@ def test_networks_lie_in_their_cube_and_inputs_within_b(case):
     assert np.linalg.norm(case.anchor.readout) <= case.anchor_norm
 
 
-def test_the_default_families_have_the_ledgers_sizes_and_one_seed_is_one_case():
+def test_the_default_families_have_the_recorded_sizes_and_one_seed_is_one_case():
     families = cube_families(Options())
     assert [(f.h, f.l, f.side) for f in families] == [(8, 4, 0.5), (32, 8, 0.5), (512, 8, 0.1), (4, 64, 1.0)]
     again = [SMALL.case(3).networks[1].vector() for _ in range(2)]

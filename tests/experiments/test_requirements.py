@@ -8,7 +8,7 @@ from typed import command
 
 # The entries are n, d: lambda, width at the mean r_0, width at the r_0 of B.8, eta_l K, 2/mu, rounds. The list of
 # statements used other draws of the data.
-LEDGER = {
+RECORDED = {
     (4, 4): (0.164, 3.4e13, 6.8e16, 2.0e-6, 2.37, 1.7e8),
     (4, 16): (0.368, 1.3e12, 2.5e15, 1.3e-5, 3.05, 1.2e7),
     (8, 8): (0.174, 4.3e14, 1.2e18, 5.2e-7, 2.20, 6.1e8),
@@ -27,11 +27,11 @@ def table(*arguments):
     return [[float(cell) for cell in line.split()] for line in lines[1:]]
 
 
-def test_the_default_table_is_the_ledgers_but_for_the_draws():
+def test_the_default_table_is_the_recorded_one_but_for_the_draws():
     rows = table()
-    assert [(row[0], row[1]) for row in rows] == list(LEDGER)
+    assert [(row[0], row[1]) for row in rows] == list(RECORDED)
     for row in rows:
-        lam, width, by_lemma, local_time, stable, rounds = LEDGER[int(row[0]), int(row[1])]
+        lam, width, by_lemma, local_time, stable, rounds = RECORDED[int(row[0]), int(row[1])]
         scale = row[3] / lam  # The other numbers depend on the draw mainly through lambda.
         for least, expected, power in zip(
             row[5:], (width, by_lemma, local_time, stable, rounds), (-4, -4, 2, 0, -3), strict=True

@@ -175,7 +175,7 @@ def test_a_movement_by_products_off_in_one_direction_needs_both_parts_of_its_bou
 
 
 @pytest.mark.parametrize("share", [0.4, 1.9])
-def test_a_series_of_thousands_of_rounds_is_bounded_by_the_root_of_their_number(share):
+def test_the_error_bound_of_a_series_grows_nearly_as_the_root_of_the_number_of_rounds(share):
     """In four times as many rounds the error bound grows by a factor of less than 3; the square root would give 2.
 
     Rounds with float32 tiles are compared with rounds with the whole matrix in float64.

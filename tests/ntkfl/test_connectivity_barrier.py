@@ -251,7 +251,7 @@ def test_linear_networks_and_a_convex_loss_have_no_barrier():
         assert loss_barrier(*nets, x, np.ones(30), loss).value.value <= 1e-12
 
 
-def test_the_ledgers_permuted_copy_has_a_barrier_that_grids_miss():
+def test_a_permuted_copy_has_a_barrier_that_grids_miss():
     rng = np.random.default_rng(0)
     first = TwoLayer(rng.normal(size=(16, 5)), rng.normal(size=16) / 4)
     order = rng.permutation(16)

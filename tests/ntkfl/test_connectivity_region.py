@@ -38,7 +38,7 @@ def test_the_whole_cube_and_nothing_are_at_the_ends():
     assert none.lo <= 0.0 < none.hi < 0.1
 
 
-def test_splitting_finds_the_ball_of_the_ledger():
+def test_splitting_finds_the_known_volume_of_a_ball():
     """Splitting finds the known volume of a ball in a cube of side 4, with S = 20 dimensions.
 
     The logarithm of the ball's share of the cube's volume is -31.38. The project's list of statements records 31.5,

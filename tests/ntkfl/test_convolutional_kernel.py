@@ -244,7 +244,7 @@ def test_pixels_whose_squares_lose_bits_have_no_bound():
     assert np.isfinite(gram.convolutional_estimate(images(1), x).error).all()
 
 
-def test_two_pixels_a_hundred_million_apart():
+def test_the_kernel_of_two_pixels_whose_sizes_differ_by_1e8_is_accurate():
     """Two images of one pixel have an accurate kernel if one pixel is a hundred million times as large as the other.
 
     The kernel was once off by 2.7e-3 of itself, because the squares of such norms hide the angle between the patches.

@@ -166,7 +166,7 @@ def with_twice(problem, label):
     return Problem(x, y, np.append(problem.owner, 0))
 
 
-def test_samples_twice_of_one_client_have_the_rate_of_the_others():
+def test_the_rate_with_repeated_samples_of_one_client_is_that_of_the_nonzero_eigenvalues():
     """If the only client has some samples twice, the rate is given by the eigenvalues q > 0 of H.
 
     A round multiplies by 1 - g (1 - (1 - eta q)^K) on each of these eigenvalues. Rounding at q = 0 does not count.

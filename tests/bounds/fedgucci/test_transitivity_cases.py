@@ -217,7 +217,7 @@ def test_the_gradient_is_lipschitz_with_the_stated_constant(case, seed):
     assert abs(second) <= float(case.smoothness.hi) * (1 + 1e-6) + 1e-4 * (1 + case.scale)
 
 
-def test_the_planar_counterexample_has_the_ledger_s_numbers():
+def test_the_planar_counterexample_has_the_recorded_numbers():
     case = planar_counterexample()
     assert float(case.old_supremum.value) == pytest.approx(6.180, abs=5e-4)
     assert float(case.new_supremum.value) == pytest.approx(8.008, abs=5e-4)
@@ -311,7 +311,7 @@ ONE_OUTPUT = {  # the bounds on the gap of networks with one output, as the proj
 
 
 @pytest.mark.parametrize("name", ONE_OUTPUT)
-def test_for_one_output_the_bounds_are_the_ledger_s(name):
+def test_for_one_output_the_bounds_are_the_known_ones(name):
     bound = (one := get(f"fedgucci/{name}")).forms[one.mutated_form].parts[0]
     assert sp.simplify(bound.subs(C, 1) - ONE_OUTPUT[name]) == 0
 
