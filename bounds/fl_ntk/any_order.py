@@ -19,7 +19,7 @@ from bounds.fl_ntk.certificates.certified_run import certified
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
 from bounds.mutants import Mutant, power, replaced
 from ntkfl import AnyOrderCertificate, Estimate, Problem, Weights, certify_any_order
-from ntkfl.any_order.adversary import Aim, OrderedRun, run_in_order
+from ntkfl.any_order.adversary import Aim, FurtherTraining, train_further
 from ntkfl.any_order.constraint_rows import Nearest
 from ntkfl.limit.convex_loss import HINGE, SQUARES, ConvexLoss, band, huber
 from ntkfl.rounding import LONG_EPS
@@ -66,7 +66,7 @@ class OrderedTraining(Case):
     weights: Weights
     aim: Aim  # the quantity that the adversary tries to enlarge
     seed: int
-    # the factors `longer` and `server` have the meaning that they have in `run_in_order`; above 1 they break a
+    # the factors `longer` and `server` have the meaning that they have in `train_further`; above 1 they break a
     # hypothesis
     longer: float = 1.0
     server: float = 1.0
@@ -100,9 +100,9 @@ class OrderedTraining(Case):
             raise ArithmeticError(str(error)) from None
 
     @cached_property
-    def run(self) -> OrderedRun:
+    def run(self) -> FurtherTraining:
         """The steps in long precision, with the distances to W*."""
-        return run_in_order(
+        return train_further(
             self.problem,
             self.weights,
             self.fit[0],

@@ -1,6 +1,6 @@
 """A search for an order of training that contradicts an any-order certificate.
 
-The function `run_in_order` trains in random orders, or in orders that are chosen to be unfavourable.
+The function `train_further` goes on training in a random order, or in an order that is chosen to be unfavourable.
 
 A "pseudo-residual" is minus the derivative of the loss by an output, which the proofs call a pull; for squares it is
 the residual. A model is "on a kink" where a pre-activation w_r.x_i is 0. W* are the fitting weights of the theorem in
@@ -116,8 +116,8 @@ def allowed(network: Network, w: np.ndarray, samples: np.ndarray, shape: np.ndar
 
 
 @dataclass(frozen=True, eq=False)
-class OrderedRun:
-    """The record of a run: its values at the start and after each of T steps."""
+class FurtherTraining:
+    """The record of further training: values at the start and after each of T steps."""
 
     distance: np.ndarray  # |W - W*|, (T+1,)
     # the sum of eps eta_i |r_i|^2 so far, (T+1,); a step of a model is multiplied by the model's weight in the mean
@@ -127,7 +127,7 @@ class OrderedRun:
     weights: np.ndarray  # the last W
 
 
-def run_in_order(
+def train_further(
     problem: Problem,
     weights: Weights | TwoLayer,
     point: Float[np.ndarray, "m d"],
@@ -141,7 +141,7 @@ def run_in_order(
     longer: float = 1.0,
     server: float = 1.0,
     loss: ConvexLoss = SQUARES,
-) -> OrderedRun:
+) -> FurtherTraining:
     """Train on from these weights; every fifth step is a mean of three models that have each made three steps.
 
     With the aim "random" each batch is random. With the other aims `tries` random batches are drawn. The step takes the
@@ -189,7 +189,7 @@ def run_in_order(
             w, own = advance(w)
             spent = spent + eps * own
     distances, spending, residuals, outputs = (np.array(column) for column in zip(*rows, strict=True))
-    return OrderedRun(distances, spending, residuals, outputs, w)
+    return FurtherTraining(distances, spending, residuals, outputs, w)
 
 
 Claim = Literal["distance", "residual"]

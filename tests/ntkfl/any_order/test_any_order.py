@@ -14,7 +14,7 @@ from flint import arb
 from hypothesis import given, settings, strategies as st
 
 from ntkfl import Problem, Weights, certify_any_order
-from ntkfl.any_order.adversary import run_in_order
+from ntkfl.any_order.adversary import train_further
 from ntkfl.balls import precision
 from ntkfl.connectivity.network import TwoLayer
 
@@ -64,7 +64,7 @@ def assert_kept(problem, weights, certificate, point, steps, seed=0, aims=AIMS, 
     future = certificate.enclosure(probes)
     for number, aim in enumerate(aims):
         order = {"steps": steps, "aim": aim, "tries": tries, "seed": seed + number}
-        run = run_in_order(problem, weights, point, probes=probes, **order)
+        run = train_further(problem, weights, point, probes=probes, **order)
         rounding = 64 * LONG_EPS * np.sqrt((point**2).sum())
         assert (np.diff(run.distance) <= rounding).all(), (aim, np.diff(run.distance).max() / rounding)
         lowered = run.distance[0] ** 2 - run.distance**2

@@ -12,7 +12,7 @@ from torch import nn
 from bounds.fl_ntk.any_order import loss_case
 from ntkfl import Problem, Setup, Weights, certify_any_order
 from ntkfl.any_order import attack_any_order, export_any_order
-from ntkfl.any_order.adversary import run_in_order
+from ntkfl.any_order.adversary import train_further
 from ntkfl.any_order.targets import nearest_in_box
 from ntkfl.any_order.watching import loss_checkpoints, trained_checkpoints
 from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
@@ -80,7 +80,7 @@ def test_no_order_leaves_a_certified_ball(seed):
     point = certificate.fitted_weights()
     seen = np.vstack([problem.x, np.random.default_rng(seed).standard_normal((9, problem.d))])
     outputs, off = certificate.enclosure(seen), case.rounding
-    run = run_in_order(
+    run = train_further(
         problem, case.weights, point, steps=60, aim=case.aim, eps=1e-3, probes=seen, tries=3, seed=seed, loss=loss
     )
     distance = run.distance.astype(float)
@@ -123,7 +123,7 @@ def test_a_sample_left_out_wrongly_breaks_the_claim():
         alone = certify_any_order(part, case.weights, loss=HINGE)
         if alone.certified:
             point = alone.fitted_weights()
-            run = run_in_order(case.problem, case.weights, point, steps=8, aim="distance", seed=seed, loss=HINGE)
+            run = train_further(case.problem, case.weights, point, steps=8, aim="distance", seed=seed, loss=HINGE)
             left += run.distance.max() > 1.001 * run.distance[0]
     assert left
 

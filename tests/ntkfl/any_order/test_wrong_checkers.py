@@ -12,7 +12,7 @@ from flint import arb
 
 from ntkfl import Estimate, certify_any_order, lapack
 from ntkfl.any_order import constraint_rows, held_pairs
-from ntkfl.any_order.adversary import Batch, Network, run_in_order
+from ntkfl.any_order.adversary import Batch, Network, train_further
 from ntkfl.any_order.constraint_rows import ConstraintRows
 from ntkfl.balls import precision
 
@@ -183,7 +183,7 @@ def test_networks_that_miss_the_condition_leave():
         if certify_any_order(problem, weights).certified:
             continue
         point = exact(problem, weights, []).long_point()
-        run = run_in_order(problem, weights, point, steps=30, aim="distance", seed=seed)
+        run = train_further(problem, weights, point, steps=30, aim="distance", seed=seed)
         left += (np.diff(run.distance) > 1e-6 * run.distance[0]).any()
     assert left >= 6
 
