@@ -34,8 +34,8 @@ class Comparison:
     |difference| relative to the scale; for a rate, the largest distance of the measured from the claimed value, in
     half-widths of the measured interval. `margin_in_errors`: the smallest distance of the two sides, in units of their
     error. `explained`: True if networks of several sizes were measured and the result is a power outside its interval
-    or a ratio that grows, but noise and a second term of the power law could explain it (see `slopes.slope`). The
-    outcome is then unresolved, not violated.
+    or a ratio that grows, but noise and a second term of the power law could explain it (see `slopes.slope`), and if
+    nothing else violates the claim. The outcome is then unresolved.
     """
 
     outcome: Outcome
@@ -113,18 +113,18 @@ def compare(
     if not gap.size:
         raise ValueError("neither side has an entry: there is nothing to compare")
     nearness, margins = np.where(np.isnan(nearness), np.inf, nearness), np.where(np.isnan(margins), 0.0, margins)
-    worst = np.lexsort((nearness.ravel(), codes.ravel()))[-1]
-    outcome = SEVERITY[int(codes.max())]
-    explained = False
-    if outcome is Outcome.VIOLATED and isinstance(left, Slope):
-        explained = not left.refutes(np.stack([right.lo, right.hi]))
+    explained = np.zeros(gap.shape, bool)
+    if isinstance(left, Slope):
+        explained = (codes == 3) & (np.minimum(np.abs(l_value - r_lo), np.abs(l_value - r_hi)) <= left.refuted_beyond)
+        codes = np.where(explained, 2, codes)
+    worst = np.lexsort((nearness.ravel(), explained.ravel(), codes.ravel()))[-1]
     return Comparison(
-        Outcome.UNRESOLVED if explained else outcome,
+        SEVERITY[int(codes.max())],
         Estimate(l_value.ravel()[worst], l_error.ravel()[worst], left.method, left.rigour),
         Estimate(r_value.ravel()[worst], r_error.ravel()[worst], right.method, right.rigour),
         float(nearness.max()),
         float(margins.min()),
-        explained,
+        bool(explained.ravel()[worst]),
     )
 
 
@@ -201,15 +201,17 @@ def _worst(parts: list[Comparison]) -> Comparison:
     return worst if worst.margin_in_errors == nearest else replace(worst, margin_in_errors=nearest)
 
 
-def rank(comparison: Comparison) -> tuple[int, float]:
+def rank(comparison: Comparison) -> tuple[int, bool, float]:
     """How bad a comparison is, as a key for sorting.
+
+    Of two unresolved comparisons, one that only a second term leaves open is worse than one whose errors are too large.
 
     Args:
         comparison: the comparison of a case, or of one part of a claim.
 
-    Returns: the severity of the outcome, and the tightness.
+    Returns: the severity of the outcome, whether only a second term leaves it open, and the tightness.
     """
-    return SEVERITY.index(comparison.outcome), comparison.tightness
+    return SEVERITY.index(comparison.outcome), comparison.explained, comparison.tightness
 
 
 def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
@@ -246,4 +248,4 @@ def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
 def _log_error(side: Estimate) -> np.ndarray:
     """The error of the logarithm of a side; it is infinite where the side may be 0."""
     with np.errstate(all="ignore"):
-        return np.where(side.lo > 0, np.log(np.maximum(side.hi / side.value, side.value / side.lo)), np.inf)
+        return np.where(side.lo > 0, np.log(side.value / side.lo), np.inf)

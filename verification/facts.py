@@ -21,7 +21,7 @@ class Standing(StrEnum):
     # the violation was redone more precisely or on other networks, or both sides were enclosed in the first place
     CONFIRMED = "confirmed"
     SEEN = "seen"  # no second computation was possible
-    # a second computation did not repeat the violation or would cost too much, or a second term could explain it
+    # a second computation did not repeat the violation or would cost too much
     FALLEN = "not confirmed"
 
 

@@ -64,23 +64,26 @@ def slope(
 
     At least four different sizes are needed. Several samples of a size enter by their root mean square. `biased` says
     that the leading power is only approached in the limit. If it is false, no next-order term is fitted. `errors` has a
-    bound of the error of log(value) for each size; default no errors.
+    bound of the error of log(value) for each size, which holds for all samples of the size; default no errors.
 
     The half-width of the interval is the sum of two parts. The first part is the change of the slope when the two
     smallest sizes are dropped. On a biased ladder of six sizes or more a next-order term size^(-1/2) is fitted too. If
     the slope changes more by this fit, the first part is this larger change. The second part is the noise at the 99%
     level. It comes from the t-interval of the line or from the bootstrap over seeds, whichever is wider. Samples of
-    different sizes are taken to be independent. Both
-    this interval and that of the powers which are not refuted are wider by the largest change of the slope by `errors`,
-    with or without the two smallest sizes.
+    different sizes are taken to be independent.
 
     A power outside this interval is not refuted if a power law with this power and a second term fits at the level
     `REFUTED`. The second term is of the order size^(-1/4), size^(-1/2) or 1/size relative to the first. At the smallest
     size the second term is no larger than the first term, and no larger than half of the first term if their signs are
     opposite. On six sizes or more, a power is not refuted either if such a law fits the sizes without the two smallest.
 
+    With `errors` the interval contains the interval of all values within these errors, and a power is refuted only if
+    no such values admit it. With several samples of a size, the noise of each size that weighs the sizes for this
+    second set of powers is that of the given values.
+
     Raises:
-        ValueError: fewer than four sizes. NoSlope: a value that is not positive and finite.
+        ValueError: fewer than four sizes, or errors that are not one finite number of at least 0 for each size.
+            NoSlope: a value that is not positive and finite.
     """
     sizes = np.asarray(sizes, float)
     if len(np.unique(sizes)) < 4:
@@ -94,6 +97,7 @@ def slope(
         size, value = sizes[order][wrong[0]], root[wrong[0]]
         raise NoSlope(f"a slope needs positive finite values; size {size:g} has {value:g}")
     logs, heights = np.log(sizes[order]), np.log(root)
+    shifts = np.zeros(len(sizes)) if errors is None else _shifts(errors, sizes)[order]
     line, spread = _least_squares(logs, heights)
     noise = stdtrit(len(logs) - 2, (1 + LEVEL) / 2) * spread
     if not single:
@@ -106,20 +110,44 @@ def slope(
     spreads = np.array([(sample**2).std(ddof=1) if len(sample) > 1 else 0.0 for sample in samples])
     counts = np.array([len(sample) for sample in samples])
     spreads /= 2 * root * np.sqrt(counts)  # the standard error of the root mean square, to first order
-    ends = line - half, line + half, *_admitted(logs, heights, spreads / root, counts)
+    if shifts.any():
+        wider = _largest_change(logs, shifts, biased, single)
+        half += wider
+        known_by = f"{known_by}, {wider:g} for errors of the values"
+    ends = line - half, line + half, *_admitted(logs, heights, spreads / root, counts, shifts)
     beyond = float(max(line - min(ends), max(ends) - line))
-    fitted = Slope(np.array(line), np.array(half), known_by, Rigour.SAMPLED, beyond, sizes[order], root, spreads)
-    if errors is None or not np.any(errors):
-        return fitted
-    return fitted.widened(
-        max(_largest_change(logs[first:], errors[order][first:]) for first in (0, 2)), "for errors of the values"
-    )
+    return Slope(np.array(line), np.array(half), known_by, Rigour.SAMPLED, beyond, sizes[order], root, spreads)
 
 
-def _largest_change(x: np.ndarray, errors: np.ndarray) -> float:
-    """The largest change of the slope of the line of best fit if each height changes by at most its error."""
-    x = x - x.mean()
-    return float(np.abs(x) @ errors / (x @ x))
+def _shifts(errors: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The errors of the logarithms, checked."""
+    shifts = np.asarray(errors, float)
+    if shifts.shape != sizes.shape:
+        raise ValueError(f"errors have shape {shifts.shape}; a slope needs one error for each of {len(sizes)} sizes")
+    wrong = np.flatnonzero(~((shifts >= 0) & (shifts < np.inf)))
+    if len(wrong):
+        size, error = sizes[wrong[0]], shifts[wrong[0]]
+        raise ValueError(f"a slope needs finite errors of at least 0; size {size:g} has {error:g}")
+    return shifts
+
+
+def _largest_change(logs: np.ndarray, shifts: np.ndarray, biased: bool, single: bool) -> float:
+    """A bound of how far an end of the interval moves if each height changes by at most its shift.
+
+    Let L, S and E be the slopes of the line, of the line without the two smallest sizes and of the biased fit. The ends
+    of the interval without noise are the smallest and the largest of S, 2 L - S, E and 2 L - E. Each is linear in the
+    heights. The standard error of the line is a norm of its residuals, which change by at most the norm of the shifts.
+    No standard deviation over resamples changes by more than E may change.
+    """
+    unit = np.eye(len(logs))
+    line, next_order = _exponent(logs, unit, False), _exponent(logs, unit, biased)
+    tail = np.concatenate([np.zeros(2), _exponent(logs[2:], unit[2:, 2:], False)])
+    linear = [np.abs(end) @ shifts for end in (tail, 2 * line - tail, next_order, 2 * line - next_order)]
+    x = logs - logs.mean()
+    noise = stdtrit(len(logs) - 2, (1 + LEVEL) / 2) * np.sqrt(shifts @ shifts / (len(logs) - 2) / (x @ x))
+    if not single:
+        noise = max(noise, ndtri((1 + LEVEL) / 2) * np.abs(next_order) @ shifts)
+    return float(max(linear) + noise)
 
 
 def _least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -141,7 +169,9 @@ def _exponent(logs: np.ndarray, heights: np.ndarray, biased: bool) -> np.ndarray
     return np.linalg.lstsq(design, heights, rcond=None)[0][1]
 
 
-def _admitted(logs: np.ndarray, heights: np.ndarray, errors: np.ndarray, counts: np.ndarray) -> list[float]:
+def _admitted(
+    logs: np.ndarray, heights: np.ndarray, errors: np.ndarray, counts: np.ndarray, shifts: np.ndarray
+) -> list[float]:
     """The ends of the intervals of powers that are not refuted.
 
     They are computed from all sizes and, if there are six or more, once more without the two smallest. The noise of a
@@ -149,6 +179,10 @@ def _admitted(logs: np.ndarray, heights: np.ndarray, errors: np.ndarray, counts:
     If no size has two samples, the noise is what remains after the best curve is subtracted. The sizes differ in their
     noise, so that the degrees of freedom are Satterthwaite's for the line's slope. They are fewer than those of all
     samples together.
+
+    The intervals contain those of all heights that differ from the given ones by at most `shifts`. The distance of the
+    heights from a curve, with any power, changes by at most the norm of the shifts. So does the distance from the best
+    curve, which limits the distances of the curves that fit.
     """
     freedom = (counts - 1).sum()
     if freedom:
@@ -163,11 +197,14 @@ def _admitted(logs: np.ndarray, heights: np.ndarray, errors: np.ndarray, counts:
         curves -= (curves @ weight / weight.sum())[:, None]
         powers = curves @ (weight * x) / (weight @ x**2)
         rest = (curves - powers[:, None] * x) ** 2 @ weight
-        scale = rest.min() / (len(x) - 3)
+        moved = np.sqrt(weight @ shifts[first:] ** 2)
+        least = rest.min() + moved * (2 * np.sqrt(rest.min()) + moved)
+        scale = least / (len(x) - 3)
         scale = max(1.0, scale) if freedom else scale
         parts = weight * x**2  # the contribution of each size to the slope's variance
         free = parts.sum() ** 2 / (parts**2 @ (1 / np.maximum(counts[first:] - 1, 1))) if freedom else len(x) - 3
-        room = scale * stdtrit(free, (1 + REFUTED) / 2) ** 2 + rest.min() - rest
+        limit = scale * stdtrit(free, (1 + REFUTED) / 2) ** 2 + least
+        room = limit + moved * (2 * np.sqrt(limit) + moved) - rest
         half = np.sqrt(room[room >= 0] / (weight @ x**2))
         ends += [(powers[room >= 0] - half).min(), (powers[room >= 0] + half).max()]
     return ends

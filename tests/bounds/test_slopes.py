@@ -3,13 +3,15 @@
 The interval allows for bias, and the slope does not depend on units or on the order of the points.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from bounds import Kind, Outcome
-from bounds.ladders.slopes import NoSlope, slope
+from bounds.ladders.slopes import NoSlope, _admitted, _exponent, slope
 from ntkfl.estimate import Estimate
 from verification.compare import compare
 
@@ -144,25 +146,96 @@ def test_a_systematic_error_widens_both_intervals_and_the_claims_own_error_count
     assert wider.error - fitted.error == pytest.approx(0.02) == wider.refuted_beyond - fitted.refuted_beyond
     power = float(fitted.value) - fitted.refuted_beyond - 0.1
     assert fitted.refutes(power) and compare(Kind.RATE, fitted, Estimate.exact(power)).outcome is Outcome.VIOLATED
-    assert compare(Kind.RATE, fitted, Estimate(power, 0.1 + fitted.refuted_beyond / 2)).outcome is Outcome.UNRESOLVED
+    sure, own = slope(SIZES, SIZES**-0.5, biased=False).widened(0.01, "for a finite step"), 0.05
+    sure = replace(sure, refuted_beyond=0.03)
+    for sign in (-1, 1):
+        for nearest, outcome in ((0.02, Outcome.UNRESOLVED), (0.04, Outcome.VIOLATED)):
+            theory = Estimate(-0.5 + sign * (nearest + own), own)
+            assert compare(Kind.RATE, sure, theory).outcome is outcome
 
 
-@pytest.mark.parametrize("sizes", [2.0 ** np.arange(6, 12), 2.0 ** np.arange(10, 5, -1)])
-def test_errors_of_the_values_widen_both_intervals_by_what_they_can_change(sizes):
-    """The errors of the values widen both intervals, by at least the change of the slope when values move within them.
+def moved_within(sizes, errors):
+    """Signed errors: those that change a slope most, alternating ones, random ones, and those of one size alone.
 
-    The signs of the errors are those that change the slope of all sizes most, or that of the sizes without the two
-    smallest.
+    The slopes are those of the line, of the line without the two smallest sizes and of the biased fit.
     """
-    values, errors = sizes**-0.5, np.random.default_rng(0).uniform(0, 0.1, len(sizes))
-    exact, wider = slope(sizes, values, biased=False), slope(sizes, values, biased=False, errors=errors)
-    assert wider.value == exact.value and wider.error - exact.error == pytest.approx(
-        wider.refuted_beyond - exact.refuted_beyond
-    )
-    for kept in (np.argsort(sizes), np.argsort(sizes)[2:]):
-        x = np.log(sizes[kept])
-        moved = np.log(values[kept]) + errors[kept] * np.sign(x - x.mean())
-        assert abs(np.polyfit(x, moved, 1)[0] + 0.5) <= wider.error - exact.error + 1e-12
+    logs, unit = np.log(sizes), np.eye(len(sizes))
+    line, biased = (_exponent(logs, unit, next_order) for next_order in (False, True))
+    tail = np.concatenate([np.zeros(2), _exponent(logs[2:], unit[2:, 2:], False)])
+    shapes = [line, tail, biased, 2 * line - tail, 2 * line - biased, (-1.0) ** np.arange(len(sizes)), *unit]
+    shapes += list(np.random.default_rng(1).standard_normal((20, len(sizes))))
+    return [sign * errors * np.sign(shape) for shape in shapes for sign in (-1, 1)]
+
+
+def inside(moved, wider, many):
+    """Whether the interval of a fit, and the powers that it does not refute, lie in those of a wider fit.
+
+    Every size has `many` samples.
+    """
+    relative, counts = moved.spread / moved.values, np.full(len(moved.sizes), many)
+    ends = _admitted(np.log(moved.sizes), np.log(moved.values), relative, counts, np.zeros(len(counts)))
+    interval = max(wider.lo - moved.lo, moved.hi - wider.hi) <= 1e-9
+    return interval and np.abs(wider.value - ends).max() <= wider.refuted_beyond + 1e-9
+
+
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("many", [1, 2])
+@pytest.mark.parametrize("count", [4, 5, 6, 12])
+def test_errors_of_the_values_widen_both_intervals_by_what_they_can_change(count, many, biased):
+    """No values within the errors give an interval, or a power that is not refuted, outside those with the errors."""
+    sizes, rng = 2.0 ** np.arange(6, 6 + count), np.random.default_rng(count)
+    for bend, noise, error in ((0, 0, 1e-3), (0.5, 1e-3, 1e-3), (0.5, 1e-5, 1e-2), (0.5, 1e-2, 1e-4)):
+        bent = sizes**-0.5 * (1 + bend * (sizes[0] / sizes) ** 0.5)
+        values = bent[:, None] * np.exp(noise * rng.standard_normal((count, many)))
+        for errors in (error * rng.uniform(0.1, 1, count), *(error * np.eye(count))):
+            wider = slope(sizes, list(values), biased=biased, errors=errors)
+            assert wider.value == slope(sizes, list(values), biased=biased).value
+            for shift in moved_within(sizes, errors):
+                assert inside(slope(sizes, list(values * np.exp(shift)[:, None]), biased=biased), wider, many)
+
+
+def test_samples_of_a_size_may_have_errors_of_their_own():
+    """The errors of samples of one size make them differ, and the noise over samples is larger by that."""
+    sizes = 2.0 ** np.arange(10)
+    for size in range(10):
+        errors = 1e-3 * np.eye(10)[size]
+        wider = slope(sizes, list((sizes**-0.5)[:, None] * np.ones(2)), errors=errors)
+        moved = slope(sizes, list((sizes**-0.5)[:, None] * np.exp(errors[:, None] * [1, -1])))
+        assert max(wider.lo - moved.lo, moved.hi - wider.hi) <= 1e-9
+
+
+def test_errors_widen_the_intervals_by_little_more_than_they_can_change():
+    """The interval of exact powers is wider by what moves it most; of noisy ones the noise may grow as well."""
+    sizes, errors = 2.0 ** np.arange(6, 12), np.full(6, 1e-3)
+    wider = slope(sizes, sizes**-0.5, errors=errors)
+    moved = [slope(sizes, sizes**-0.5 * np.exp(shift)) for shift in moved_within(sizes, errors)]
+    assert wider.error < 1.5 * max(np.abs(fit.value + 0.5) + fit.error for fit in moved)
+    assert wider.refuted_beyond < 2 * max(np.abs(fit.value + 0.5) + fit.refuted_beyond for fit in moved)
+
+
+def test_errors_belong_to_their_sizes_in_any_order():
+    sizes, errors = 2.0 ** np.arange(6, 12), np.array([0.3, 0.1, 0, 0, 0, 0])
+    order = [3, 0, 5, 1, 4, 2]
+    here, there = slope(sizes, sizes, errors=errors), slope(sizes[order], sizes[order], errors=errors[order])
+    assert here.error == pytest.approx(there.error) and here.refuted_beyond == pytest.approx(there.refuted_beyond)
+    assert slope(sizes, sizes, errors=errors[::-1]).error != pytest.approx(here.error)
+    exact = slope(sizes, sizes)
+    assert slope(sizes, sizes, errors=np.zeros(6)).method == exact.method
+    assert slope(sizes, sizes, errors=np.zeros(6)).refuted_beyond == exact.refuted_beyond
+
+
+@pytest.mark.parametrize(
+    ("errors", "why"),
+    [
+        (np.zeros(5), r"errors have shape \(5,\); a slope needs one error for each of 6 sizes"),
+        (np.array([0, 0, -1.0, 0, 0, 0]), "a slope needs finite errors of at least 0; size 256 has -1"),
+        (np.array([0, np.nan, 0, 0, 0, 0]), "a slope needs finite errors of at least 0; size 128 has nan"),
+        (np.array([np.inf, 0, 0, 0, 0, 0]), "a slope needs finite errors of at least 0; size 64 has inf"),
+    ],
+)
+def test_errors_that_are_none_are_refused(errors, why):
+    with pytest.raises(ValueError, match=why):
+        slope(2.0 ** np.arange(6, 12), np.ones(6), errors=errors)
 
 
 def test_over_seeds_the_root_mean_square_is_fitted():

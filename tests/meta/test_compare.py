@@ -3,6 +3,7 @@
 The position of the two intervals alone decides the outcome, which is wrong in neither direction.
 """
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import assume, given, settings, strategies as st
 from bounds import Claim, Form, Kind, Outcome, Source, Statement
 from bounds.ladders.slopes import slope
 from ntkfl.estimate import Estimate
-from verification.compare import FINE, _growth, compare, judge
+from verification.compare import FINE, _growth, _log_error, compare, judge
 
 H, T, U, V = Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNRESOLVED, Outcome.VIOLATED
 
@@ -237,6 +238,38 @@ def test_of_parts_that_hold_the_tightest_is_shown_whether_or_not_it_is_a_slope()
     assert comparison.tightness == abs(fitted.value + 0.5) / fitted.error > 0
 
 
+def test_a_second_term_hides_no_power_that_it_cannot_explain():
+    """A power that a second term explains does not hide another violation.
+
+    The other violation is that of another entry, of another part, or of the other side of a two-sided claim.
+    """
+    sizes = 2.0 ** np.arange(6, 12)
+    bent = slope(sizes, sizes**-0.5 * (1 + np.sqrt(sizes[0] / sizes)), biased=False)
+    explained, refuted = -0.5, 1.0
+    assert bent.refutes(refuted) and not bent.refutes(explained)
+    entries = compare(Kind.RATE, bent, Estimate.exact(np.array([explained, refuted])))
+    assert (entries.outcome, float(entries.right.value), entries.explained) == (V, refuted, False)
+    parts = statement(Kind.RATE, lambda case: (bent, bent), -sp.Rational(1, 2), sp.Integer(1))
+    assert judge(parts, Form.STATED, None).outcome is V
+    inside = bent.value - (bent.error + bent.refuted_beyond) / 2
+    for lower, outcome in ((inside, U), (bent.value + 2 * bent.refuted_beyond, V)):
+        sides = compare(Kind.TWO_SIDED, bent, Estimate.exact(inside), Estimate.exact(lower))
+        assert (sides.outcome, sides.explained) == (outcome, outcome is U)
+    for other, error in ((bent.value, 0.0), (explained, 0.0), (-9.0, 0.3)):
+        seen = compare(Kind.RATE, bent, estimate([explained, other], [0.0, error]))
+        assert (seen.outcome, seen.explained, float(seen.right.value)) == (U, True, explained)
+
+
+def test_a_part_that_only_a_second_term_leaves_open_is_shown_before_one_that_is_too_unsure():
+    sizes = 2.0 ** np.arange(6, 12)
+    bent = slope(sizes, sizes**-0.5 * (1 + np.sqrt(sizes[0] / sizes)), biased=False)
+    unsure = replace(bent, error=np.array(0.3), value=np.array(9.0))
+    for measured in ((bent, unsure), (unsure, bent)):
+        claim = statement(Kind.RATE, lambda case, m=measured: m, -sp.Rational(1, 2), -sp.Rational(1, 2))
+        seen = judge(claim, Form.STATED, None)
+        assert (seen.outcome, seen.explained, float(seen.left.value)) == (U, True, float(bent.value))
+
+
 def test_a_two_sided_statement_is_held_against_both_ends():
     for value, outcome in ((1.5, H), (0.5, V), (2.5, V)):
         two_sided = statement(Kind.TWO_SIDED, lambda case, v=value: estimate(v), sp.Integer(2), lower=sp.Integer(1))
@@ -285,6 +318,7 @@ def test_an_interval_that_holds_both_growth_and_none_leaves_an_order_open(expone
     [
         (1 - 0.45 * Ladder.sizes**-0.25, False),  # grows towards 1: the claim is true
         (1 - 0.45 / Ladder.sizes, False),
+        (1 - 0.3 * Ladder.sizes**-0.25, False),  # no exponent of at most 0 is inside the interval without a second term
         (np.log(8 * Ladder.sizes), True),  # grows without bound, and by more than a second term can
         (Ladder.sizes**0.25, True),
     ],
@@ -293,6 +327,7 @@ def test_growth_that_a_second_term_explains_refutes_no_order(ratio, refuted):
     comparison = judge(statement(Kind.ORDER, lambda ladder: estimate(ratio), sp.Integer(1)), Form.STATED, Ladder())
     assert comparison.left.value > 0
     assert (comparison.outcome is V) is refuted
+    assert comparison.explained is bool(comparison.left.lo > 0 and not refuted)
     assert not comparison.explained or comparison.outcome is Outcome.UNRESOLVED
 
 
@@ -306,6 +341,19 @@ def test_growth_within_the_errors_of_a_side_leaves_an_order_open(side, power):
         sides = [estimate(np.ones(8)), estimate(np.ones(8))]
         sides[side] = estimate(Ladder.sizes**power, relative * Ladder.sizes**power)
         assert _growth(Ladder(), *sides).outcome is outcome
+
+
+def test_the_error_of_a_logarithm_is_that_of_the_lower_end():
+    np.testing.assert_allclose(
+        _log_error(estimate([2.0, 3.0, 1.0], [1.0, 0.0, 1.0])), [np.log(2), 0, np.inf], atol=1e-12
+    )
+
+
+def test_of_several_samples_of_a_size_the_largest_error_widens_the_growth():
+    values, errors = np.repeat(Ladder.sizes[:, None] ** 0.2, 2, axis=1), np.zeros((8, 2))
+    for relative, outcome in ((1e-3, V), (0.5, Outcome.UNRESOLVED)):
+        errors[:, 1] = relative * values[:, 1]
+        assert _growth(Ladder(), estimate(values, errors), estimate(np.ones((8, 1)))).outcome is outcome
 
 
 def test_a_column_is_not_held_against_a_row():

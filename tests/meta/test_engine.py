@@ -20,16 +20,18 @@ from number_cases import Number
 
 from bounds import Case, Change, Claim, Family, Form, Hypothesis, Kind, Options, Outcome, Source, Statement
 from bounds.case import needed, prepared
+from bounds.ladders.slopes import slope
 from bounds.mutants import scaled
 from bounds.statement import Mutant
 from ntkfl.balls import PRECISION
 from ntkfl.estimate import Estimate
 from verification.compare import judge
 from verification.engine import verify, verify_all
-from verification.facts import Fact, Needed, Vacuous, Witness
+from verification.facts import Confirmation, Fact, Needed, Standing, Vacuous, Witness
 from verification.judging import check
 from verification.judging.check import replay_command
 from verification.judging.tally import Tally
+from verification.search import Replay, rejudge
 from verification.sentences import What
 from verification.verdict import Verdict
 from verification.verdict_list import markdown_table
@@ -411,6 +413,34 @@ def test_necessity_needs_a_case_that_breaks_the_claim_and_this_hypothesis_alone(
     assert said(Number(27.0)) is Needed.YES
     assert said(Number(28.0)) is Needed.NOT_SHOWN  # The number is even, so two hypotheses fail.
     assert said(Number(3.0)) is Needed.NOT_SHOWN  # The number violates neither the hypothesis nor the claim.
+
+
+def test_a_power_that_a_second_term_explains_violates_no_form_and_kills_mutants():
+    """Such a power leaves a form open, shows no hypothesis to be needed, and still tells the formula from a mutant."""
+    sizes = 2.0 ** np.arange(6, 12)
+    bent = slope(sizes, sizes**-0.5 * (1 + np.sqrt(sizes[0] / sizes)), biased=False)
+    odd = Hypothesis("odd", "x is odd", lambda case: 0.0 if case.value % 2 else -1.0)
+    standard = claim(
+        kind=Kind.RATE,
+        formula=-sp.Rational(13, 20),
+        families=(Numbers(trials=60),),
+        measure=lambda case: bent,
+        hypotheses=(odd,),
+        mutants=(Mutant("power", lambda formula: -sp.Rational(1, 2), Change.POWER),),
+    )
+    (verdict,) = verify(standard)
+    assert (verdict.outcome, verdict.mutants_killed) == (Outcome.HOLDS, 1)
+    half = Claim(-sp.Rational(1, 2), recorded=Outcome.HOLDS, witness=lambda: Number(27.0))
+    (verdict,) = verify(replace(standard, stated=half, mutants=(), necessity={"odd": lambda: Number(28.0)}))
+    assert verdict.outcome is Outcome.UNRESOLVED and verdict.confirmation is None
+    assert [fact.what for fact in verdict.notes] == [What.UNRESOLVED, What.SECOND_TERM]
+    assert not verdict.witness.shows and verdict.necessity["odd"] is Needed.NOT_SHOWN
+    assert rejudge(Replay(replace(standard, stated=half), Form.STATED, Number(27.0), (0.0, 0.0))).how == str(
+        Fact(What.SECOND_TERM)
+    )
+    # A file of an earlier version may say of a confirmation what this version says in the notes.
+    before = replace(verdict, confirmation=Confirmation(Standing.FALLEN, Fact(What.SECOND_TERM)))
+    assert Verdict.from_json(json.loads(json.dumps(before.to_json()))) == before
 
 
 def test_a_witness_decides_where_the_everyday_cases_do_not():

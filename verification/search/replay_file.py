@@ -9,11 +9,12 @@ from bounds import Form, Outcome, Statement, catalogue, get
 from bounds.listing import brought_by
 from ntkfl.messages import refusing
 from ntkfl.trajectory import provenance
-from verification.facts import Standing
+from verification.facts import Fact, Standing
 from verification.judging.confirm import StoredResult, judged_as_stored, run_witness
 from verification.search.case_codec import decode, encode
 from verification.search.hunt import CaseResult, Counterexample, judged_case, stands
 from verification.search.plain_case import in_words
+from verification.sentences import What
 from verification.verdict_page import witness_text
 
 
@@ -177,9 +178,17 @@ def rejudge(replay: Replay) -> Rejudged:
         return Rejudged(result, Standing.FALLEN, why, False)
     same = replay.sides == (float(result.comparison.left.value), float(result.comparison.right.value))
     if not result.violated:
-        return Rejudged(result, Standing.FALLEN, "it holds", same)
+        return Rejudged(result, Standing.FALLEN, _not_violated(result), same)
     confirmation = stands(replay.statement, replay.form, replay.case, result)
     return Rejudged(result, confirmation.standing, str(confirmation.how), same)
+
+
+def _not_violated(result: CaseResult) -> str:
+    """What is known of a case that does not violate the claim."""
+    comparison = result.comparison
+    if result.frequency is not None or comparison is None or comparison.outcome is not Outcome.UNRESOLVED:
+        return "it holds"
+    return str(Fact(What.SECOND_TERM)) if comparison.explained else "the errors of its sides leave it open"
 
 
 def _of_stored(replay: Replay, stored: StoredResult) -> Rejudged:
