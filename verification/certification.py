@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from bounds.certificates import THEOREMS, Theorem, a_priori_certificate, expected, require_memory
 from ntkfl.algorithm1.simulation import checkpoints
 from ntkfl.initialisation import draw
+from ntkfl.messages import refusing
 from ntkfl.problem import Problem, Setup, Weights, require_problem, require_setup
 from verification.judging.boundary import boundary
 
@@ -125,6 +126,7 @@ RATIO = 1.1  # the search ends when a certified value and a failing value differ
 Progress = Callable[[float, Certified | None], None]
 
 
+@refusing({"fails": "it is failing_value"})
 @dataclass(frozen=True)
 class Searched:
     """Where a search ended.
@@ -133,13 +135,13 @@ class Searched:
         setup: the setting with the smallest width (or largest step) at which the network is certified. If no certified
             value was found, the setting with the largest width (or smallest step) that was tried without overflow.
         certified: the certificate with this setup.
-        fails: the next smaller width (or larger step) that was tried, at which the network is not certified. None if
-            the end of the range was reached.
+        failing_value: the next smaller width (or larger step) that was tried, at which the network is not certified.
+            None if the end of the range was reached.
     """
 
     setup: Setup
     certified: Certified
-    fails: float | None
+    failing_value: float | None
 
 
 def searched(
@@ -164,14 +166,14 @@ def searched(
     Raises:
         FloatingPointError: training overflowed at every value.
     """
-    seen: list[tuple[Setup, Certified]] = []
+    certificates: list[tuple[Setup, Certified]] = []
 
     def certifies(value: float) -> bool:
         chosen = replace(setup, eta_local=value) if steps else replace(setup, width=round(value))
         certified: Certified | None = None
         with suppress(FloatingPointError):
             certified = certify_after(problem, chosen, after, every)
-            seen.append((chosen, certified))
+            certificates.append((chosen, certified))
         if progress:
             progress(chosen.eta_local if steps else chosen.width, certified)
         return certified is not None and certified.certificate.certified
@@ -185,8 +187,8 @@ def searched(
         hardest=LARGEST_STEP * unit if steps else SMALLEST_WIDTH,
         ratio=RATIO,
     )
-    if not seen:
+    if not certificates:
         raise FloatingPointError("training overflowed at every value tried; take smaller steps")
-    certified = [pair for pair in seen if pair[1].certificate.certified]
-    best = min(certified or seen[-1:], key=lambda pair: -pair[0].eta_local if steps else pair[0].width)
+    certified = [pair for pair in certificates if pair[1].certificate.certified]
+    best = min(certified or certificates[-1:], key=lambda pair: -pair[0].eta_local if steps else pair[0].width)
     return Searched(*best, edge.failed if steps or edge.failed is None else round(edge.failed))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from bounds import Options, Outcome, Statement
 from ntkfl import interruption
+from ntkfl.messages import refusing
 from verification.applicability import Applicability, Applies, about_data, looked_at
 from verification.compare import IDENTITIES
 from verification.engine import Progress, run_cases
@@ -19,6 +20,7 @@ DEEP = "deep/"  # statements about networks of any depth, which load torch and t
 TELLING = 1e-3  # smallest left/right of an informative bound
 
 
+@refusing({"met": "it is admitted", "ran": "it is drawn"})
 @dataclass(frozen=True)
 class Checked:
     """One statement on a few cases of a user's data.
@@ -26,18 +28,19 @@ class Checked:
     Args:
         looked: the result of one case.
         outcome: the outcome of the cases.
-        met: number of admitted cases.
-        ran: number of drawn cases.
+        admitted: number of admitted cases.
+        drawn: number of drawn cases.
         sharpest: the largest left/right of the cases; for an equality the largest relative error.
     """
 
     looked: Applicability
     outcome: Outcome
-    met: int
-    ran: int
+    admitted: int
+    drawn: int
     sharpest: float
 
 
+@refusing({"missed": "it is blocked_forms"})
 @dataclass(frozen=True)
 class FirstLook:
     """The results of all statements about a user's data.
@@ -76,7 +79,7 @@ class FirstLook:
         return change, tuple(members.values())
 
     @property
-    def missed(self) -> Counter[str]:
+    def blocked_forms(self) -> Counter[str]:
         """For each hypothesis, the number of forms that cannot be tested because of it.
 
         The first case does not meet the hypothesis, and no options were found with which a case would pass.

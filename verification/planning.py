@@ -23,7 +23,7 @@ from verification.verdict import Verdict
 from verification.verdict_page import unmet_text
 
 
-@refusing({"found": "it is value_and_limit"})
+@refusing({"found": "it is value_and_limit", "missed": "it is unmet_value"})
 @dataclass(frozen=True)
 class Plan:
     """The plan for one form on a user's data, according to its first case.
@@ -61,10 +61,10 @@ class Plan:
         """Why the form cannot be tested, and with which options it could be; empty if it can be tested."""
         if self.unmet is None:
             return ""
-        return f"{self.unmet.name}: {unmet_text(self.missed)}"
+        return f"{self.unmet.name}: {unmet_text(self.unmet_value)}"
 
     @property
-    def missed(self) -> Unmet:
+    def unmet_value(self) -> Unmet:
         """The value that the hypothesis has on the first case, and the value that it asks for."""
         return Unmet(self.value_and_limit, self.change, self.passing)
 
@@ -159,5 +159,5 @@ def _begun(plan: Plan, cases: Cases, share: float, looks: int) -> Check:
         family, seed = check.families[0], plan.options.seed
         label = {"cases": family.name, "case_seed": seed}
         check.add(cases.of(family, seed), label, cases.margins(family, seed))
-        check.unmet = {plan.unmet.name: plan.missed}
+        check.unmet = {plan.unmet.name: plan.unmet_value}
     return check

@@ -116,9 +116,9 @@ def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
     rest = f"{look.count(Applies.YES)} bounds and {look.count(Applies.IDENTITY)} identities apply in all"
     if look.identities:
         rest = f"{look.count(Applies.YES)} bounds apply in all; identities, {look.identities} forms, were not looked at"
-    missed = ", ".join(f"{name} {count}" for name, count in look.missed.most_common(4))
-    missed = f"; {look.missed.total()} cannot be tested here, for want of {missed}" if missed else ""
-    lines += ["", *wrapped(rest + missed)]
+    blocked = ", ".join(f"{name} {count}" for name, count in look.blocked_forms.most_common(4))
+    blocked = f"; {look.blocked_forms.total()} cannot be tested here, for want of {blocked}" if blocked else ""
+    lines += ["", *wrapped(rest + blocked)]
     change, more = look.easiest
     if more:
         titles = "; ".join(statement.title for statement in more[:3])
@@ -143,7 +143,12 @@ def _row(checked: "Checked", options: "Options") -> tuple[str, str, str, str]:
     exact = checked.looked.applies is Applies.IDENTITY
     ratio = f"to {checked.sharpest:.0e}" if exact else ratio_text(checked.sharpest, 3)
     statement = checked.looked.statement
-    return f"{statement.id}  {statement.title}", f"{checked.outcome.value} {checked.met}/{checked.ran}", ratio, step
+    return (
+        f"{statement.id}  {statement.title}",
+        f"{checked.outcome.value} {checked.admitted}/{checked.drawn}",
+        ratio,
+        step,
+    )
 
 
 def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:

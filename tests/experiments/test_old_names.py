@@ -5,8 +5,10 @@ import pytest
 from bounds import Hypothesis, Limit
 from ntkfl.fastest_method import Tuned
 from ntkfl.fastest_trained import Trained
+from verification.certification import Searched
 from verification.exponents import Exponent
 from verification.findings.findings_page import Finding
+from verification.first_look import Checked, FirstLook
 from verification.planning import Plan
 from verification.search import Counterexample, Rejudged
 
@@ -19,6 +21,11 @@ from verification.search import Counterexample, Rejudged
         (Plan, "found", "value_and_limit"),
         (Finding, "found", "outcome_and_size"),
         (Exponent, "found", "measured_coefficient"),
+        (Plan, "missed", "unmet_value"),
+        (Searched, "fails", "failing_value"),
+        (Checked, "met", "admitted"),
+        (Checked, "ran", "drawn"),
+        (FirstLook, "missed", "blocked_forms"),
         (Counterexample, "seen", "comparison"),
         (Counterexample, "by", "found_by"),
         (Counterexample, "after", "cases_searched"),

@@ -75,12 +75,18 @@ def test_the_search_ends_at_the_smallest_width_and_the_largest_step_that_certify
 
     monkeypatch.setattr("verification.certification.certify_after", of_width)
     search = searched(PROBLEM, SETUP)
-    assert search.certified.certificate.certified and search.fails < limit <= search.setup.width <= 1.15 * search.fails
+    assert (
+        search.certified.certificate.certified
+        and search.failing_value < limit <= search.setup.width <= 1.15 * search.failing_value
+    )
     assert replace(search.setup, width=SETUP.width) == SETUP
     monkeypatch.setattr("verification.certification.certify_after", of_step)
     search = searched(PROBLEM, SETUP, steps=True)
-    assert search.certified.certificate.certified and search.setup.eta_local <= 1 / limit < search.fails
-    assert search.fails <= 1.1 * search.setup.eta_local and replace(search.setup, eta_local=SETUP.eta_local) == SETUP
+    assert search.certified.certificate.certified and search.setup.eta_local <= 1 / limit < search.failing_value
+    assert (
+        search.failing_value <= 1.1 * search.setup.eta_local
+        and replace(search.setup, eta_local=SETUP.eta_local) == SETUP
+    )
 
 
 def test_watching_stops_at_the_first_round_that_certifies():

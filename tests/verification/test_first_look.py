@@ -62,7 +62,7 @@ def test_the_sharpest_come_first_and_their_outcomes_are_those_of_verify(options)
     one = checked.checked[ids.index("fl-ntk/Eq16")]
     assert one.looked.plan.options.eta_local == 0.0523
     (verdict,) = verify(one.looked.statement, replace(one.looked.plan.options, trials=5), one.looked.form)
-    assert (one.outcome, one.met, one.ran) == (verdict.outcome, verdict.trials, 5) == (Outcome.HOLDS, 5, 5)
+    assert (one.outcome, one.admitted, one.drawn) == (verdict.outcome, verdict.trials, 5) == (Outcome.HOLDS, 5, 5)
     assert one.sharpest == verdict.tightness["sharpest"]
 
 

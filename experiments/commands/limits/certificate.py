@@ -266,14 +266,16 @@ def _boundary(
     required = requirements(problem, result.setup.eta_global, SHARE)
     _show(name, result, required)
     value = getattr(result.setup, name) if result.certified.certificate.certified else None
-    record = {"search": {"of": name, "certifies": value, "fails": result.fails, "theorem_b_3": asdict(required)}}
+    record = {
+        "search": {"of": name, "certifies": value, "fails": result.failing_value, "theorem_b_3": asdict(required)}
+    }
     return result.setup, result.certified, record
 
 
 def _show(name: str, searched: "Searched", asked: "Requirements") -> None:
     from numpy import log
 
-    chosen, best, failed = searched.setup, searched.certified, searched.fails
+    chosen, best, failed = searched.setup, searched.certified, searched.failing_value
     value = getattr(chosen, name)
     if best.certificate.certified:
         fails = "the end of the range" if failed is None else f"{failed:g} does not"
