@@ -22,7 +22,7 @@ def named(kind: str) -> tuple[str, dict[str, Any]]:
 
 
 class MethodSteps:
-    """A federated method on a network. A subclass defines `gradient`, and `seen`, which is called with every model."""
+    """A federated method on a network. A subclass defines `gradient`, and `record`, which gets every model."""
 
     number: Callable[[float], Any] = float  # converts a float to the arithmetic of the models
     at: Any  # the server's model
@@ -37,7 +37,7 @@ class MethodSteps:
         """The gradient of half the sum of squares over these samples."""
         raise NotImplementedError
 
-    def seen(self, at: Any) -> None:
+    def record(self, at: Any) -> None:
         """Called with every model of a client after each step, and with the server's model after each round."""
         raise NotImplementedError
 
@@ -70,7 +70,7 @@ class MethodSteps:
             self.at = (sum(ends, nothing) - sum(self.own, nothing) / alpha) / n
         else:
             self.at = self.at + rate * mean
-        self.seen(self.at)
+        self.record(self.at)
 
     def _client(self, c: int, members: np.ndarray) -> Any:
         at = self.at
@@ -83,5 +83,5 @@ class MethodSteps:
             elif self.name == "feddyn":
                 step = step + self.option("alpha") * (at - self.at) - self.own[c]
             at = at - self.eta * step
-            self.seen(at)
+            self.record(at)
         return at

@@ -36,7 +36,7 @@ def _constants(case: MethodTraining) -> dict:
 
 
 def _measure_method(case: MethodTraining) -> tuple[Estimate, Estimate, Estimate]:
-    farthest, changes, off = case.far
+    farthest, changes, off = case.distances
     return (
         Estimate(farthest.max(), off, "long precision"),
         Estimate(farthest[-1], off, "long precision"),

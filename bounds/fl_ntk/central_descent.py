@@ -158,10 +158,11 @@ class DivergenceLadder(Rungs):
     counts: tuple[int, ...] = (NETWORKS,) * len(WIDTHS)
 
     @prepared
-    def seen(self) -> list[list[tuple[float, float]]]:
+    def client_displacements(self) -> list[list[tuple[float, float]]]:
         """For each width and network, mean_c |w_c - u'| / sqrt(m), and mean_c |w_c - u'| / |u' - u|."""
         return self.in_rungs(
-            "seen", lambda row, places: [self._run(self.widths[row], self.seeds(row)[i]) for i in places]
+            "client_displacements",
+            lambda row, places: [self._run(self.widths[row], self.seeds(row)[i]) for i in places],
         )
 
     def _run(self, width: int, seed: int) -> tuple[float, float]:
@@ -215,7 +216,7 @@ LADDERS = tuple(
 
 
 def _measure(ladder: DivergenceLadder) -> tuple[Estimate, ...]:
-    neurons, whole = ([np.array(row)[:, i] for row in ladder.seen] for i in range(2))
+    neurons, whole = ([np.array(row)[:, i] for row in ladder.client_displacements] for i in range(2))
     return slope(ladder.sizes, neurons), slope(ladder.sizes, whole), leading_coefficient(ladder.sizes, whole, 0.0).log()
 
 

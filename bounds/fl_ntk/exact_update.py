@@ -127,8 +127,8 @@ AVERAGED = eta_local / (N * sp.sqrt(m))
 def _update_constants(case: FederatedRun) -> dict:
     path, steps = weight_path(case), case.setup.local_steps
     return run_values(case, eta_local, N, m) | {
-        pull: path.each(lambda round_: path.negative_gradients(round_, range(steps))),
-        pull_printed: path.each(lambda round_: path.negative_gradients(round_, range(1, steps + 1))),
+        pull: path.of_every_round(lambda round_: path.negative_gradients(round_, range(steps))),
+        pull_printed: path.of_every_round(lambda round_: path.negative_gradients(round_, range(1, steps + 1))),
     }
 
 
@@ -149,9 +149,9 @@ def _constants_eq2(case: FederatedRun) -> dict:
         return ball(setup.eta_global) * ball(setup.eta_local) / (path.root_m * case.problem.n_clients) * total
 
     return {
-        after: path.each(lambda round_: path.sums(round_.start + step(round_))),
-        after_printed: path.each(lambda round_: path.sums(round_.end + step(round_))),
-        before: path.each(lambda round_: path.sums(round_.start)),
+        after: path.of_every_round(lambda round_: path.sums(round_.start + step(round_))),
+        after_printed: path.of_every_round(lambda round_: path.sums(round_.end + step(round_))),
+        before: path.of_every_round(lambda round_: path.sums(round_.start)),
         m: setup.width,
     }
 
@@ -175,7 +175,12 @@ def _constants_eq17(case: FederatedRun) -> dict:
         columns = [BALL.active(path.x @ local[0].T) for local in round_.local[:-1]]
         return sum(-(jacobian(path, on) @ r) for on, r in zip(columns, round_.residual, strict=False)).reshape(shape)
 
-    return {pull: path.each(total), pull_printed: path.each(printed), rho: round_rate(case), K: case.setup.local_steps}
+    return {
+        pull: path.of_every_round(total),
+        pull_printed: path.of_every_round(printed),
+        rho: round_rate(case),
+        K: case.setup.local_steps,
+    }
 
 
 u, gradient = sp.symbols("u g", real=True)
@@ -199,8 +204,8 @@ def _constants_k1_is_gd(case: FederatedRun) -> dict:
         return path.signs[:, None] * (((z >= 0).T * residual) @ path.x) / path.root_m
 
     return run_values(case, eta_global, eta_local, N) | {
-        u: path.each(lambda round_: round_.start),
-        gradient: path.each(downhill),
+        u: path.of_every_round(lambda round_: round_.start),
+        gradient: path.of_every_round(downhill),
     }
 
 

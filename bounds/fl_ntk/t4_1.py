@@ -90,7 +90,7 @@ class AccuracyLadder(Case):
         """The number of targets."""
         return len(self.targets)
 
-    def each(self, read: Callable[[Target], Estimate | float]) -> Estimate:
+    def of_every_target(self, read: Callable[[Target], Estimate | float]) -> Estimate:
         """A quantity of every target, (targets,)."""
         return Estimate.stacked(map(read, self.targets))
 
@@ -207,7 +207,7 @@ def _runs(ladder: AccuracyLadder) -> list[KernelStart]:
 def _constants(ladder: AccuracyLadder) -> dict:
     by_run = [run_values(run, N, K, eta_local, eta_global, lam, r0) for run in _runs(ladder)]
     values = {symbol: Estimate.stacked(values_of[symbol] for values_of in by_run) for symbol in by_run[0]}
-    return values | {eps: ladder.each(lambda target: target.eps)}
+    return values | {eps: ladder.of_every_target(lambda target: target.eps)}
 
 
 def _steps(ladder: AccuracyLadder) -> float:
@@ -262,7 +262,7 @@ STATEMENTS = (
         ),
         repaired=Claim(2 * PACE * sp.log(WORK)),
         constants=_constants,
-        measure=lambda ladder: ladder.each(lambda target: target.rounds),
+        measure=lambda ladder: ladder.of_every_target(lambda target: target.rounds),
         symbols={eps: "accuracy: L = |y - y(T)|^2/(2 N) <= epsilon", r0: "|y - y(0)|_2, where L(u(0)) = r_0^2/(2 N)"},
         left_formula="min {t : L(t) <= eps}",
         says_left="the first round with L <= eps, in the kernel regime, along ladders of eps, N, n/N and lambda",

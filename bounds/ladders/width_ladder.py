@@ -311,7 +311,7 @@ def width_ladders(draw: DrawFn, setup: Setup) -> WidthLadder:
 
     Settings that are not drawn, such as sigma, are as in `setup`. The labels are the initial residual.
     """
-    x = draw(unit_data(n=(2, 4), d=(2, 3), distinct=True).filter(apart))
+    x = draw(unit_data(n=(2, 4), d=(2, 3), distinct=True).filter(well_separated))
     owner = draw(partitions(len(x), clients=(1, len(x))))
     problem = Problem(x, draw(labels(len(x)).filter(np.any)), owner, name="drawn")
     eta_local = draw(log_uniform(1e-3, 1.9)) / largest_block(gram.infinite(x), owner)
@@ -325,7 +325,7 @@ def width_ladders(draw: DrawFn, setup: Setup) -> WidthLadder:
     return WidthLadder(problem, chosen, DRAWN_RUNGS, (DRAWN_NETWORKS,) * len(DRAWN_RUNGS), draw(st.integers(0, 2**16)))
 
 
-def apart(x: np.ndarray) -> bool:
+def well_separated(x: np.ndarray) -> bool:
     """Whether the lines through any two rows enclose 37 degrees or more.
 
     Otherwise a small network may have no neuron that distinguishes two nearly parallel points, and then it does not

@@ -115,7 +115,7 @@ class MethodRun(MethodSteps):
         """The gradient of half the sum of squares over these samples."""
         return self.case.gradient(at, members)
 
-    def seen(self, at: Tensor) -> None:
+    def record(self, at: Tensor) -> None:
         """Record the largest distance of a model from the checkpoint."""
         self.moved = max(self.moved, float((at - self.case.start).norm()))
 

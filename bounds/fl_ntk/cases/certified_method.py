@@ -70,7 +70,7 @@ class MethodRun(MethodSteps):
         """|y - f| on the training samples."""
         return float(np.linalg.norm((self.y - self.outputs(self.x)).astype(float)))
 
-    def seen(self, at: np.ndarray) -> None:
+    def record(self, at: np.ndarray) -> None:
         """Append the model to `models`."""
         self.models.append(at)
 
@@ -99,7 +99,7 @@ class MethodTraining(Case):
         return certify_method(self.problem, self.weights, self.setup, name, options)
 
     @cached_property
-    def far(self) -> tuple[np.ndarray, np.ndarray, float]:
+    def distances(self) -> tuple[np.ndarray, np.ndarray, float]:
         """Two arrays with one entry or row for each round, and a bound of the rounding error of both arrays.
 
         The first array has the largest distance of a model from W*. The second array has |f(x) - f_W*(x)| at unit

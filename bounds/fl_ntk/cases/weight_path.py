@@ -58,7 +58,7 @@ class WeightPath:
     root_m: arb
     rounds: tuple[WeightRound, ...]
 
-    def each(self, quantity: Callable[[WeightRound], np.ndarray]) -> Estimate:
+    def of_every_round(self, quantity: Callable[[WeightRound], np.ndarray]) -> Estimate:
         """A quantity of every round, stacked, in ball arithmetic of the run's precision."""
         with precision(self.run.bits):
             return BALL.estimate(np.array([quantity(round_) for round_ in self.rounds], dtype=object))
