@@ -61,8 +61,8 @@ print({name: tuple(weights.shape) for name, weights in kept.params.items()})
 # !ntkfl train list
 
 # %% [markdown]
-# `--ima` works with each of these methods but `cyclic`, whose clients train in turn. With it the server sends out the
-# mean of its last models (iterative moving averaging).
+# `--ima` works with each of these methods but `cyclic`, whose clients train in turn. With `--ima` the server sends out
+# the mean of its last models (iterative moving averaging).
 #
 # ## Methods compared
 #
@@ -174,8 +174,8 @@ class Clipped(LocalRule):
 # ## What can be chosen
 #
 # * **Data**: `digits`, `fashion-mnist` and `mnist-5k`; `cifar-10` and `cifar-100` (binary files), `tiny-imagenet` and
-#   the GLUE tasks, all from your files (`--path`); any image set in several domains (`digits+domains`); your `.npz`
-#   or `.csv`.
+#   the GLUE tasks, all from your files (`--path`); your `.npz` or `.csv`. The suffix `+domains` divides the images of
+#   any image set into several domains (`digits+domains`).
 # * **Labels**: 0..C-1, ±1 and one-hot labels are taken as classes; other whole numbers need `--target classes` or
 #   `--target real`. `--target sign` and `one-hot` turn classes into real labels.
 # * **Partition**: `iid`, `dirichlet:ALPHA`, `shards:S`, or the file's own `owner`.

@@ -22,7 +22,7 @@ x, hidden, scale = (jnp.asarray(work[name]) for name in ("x", "hidden", "scale")
 
 
 def network(weights, rows):
-    """The network signs . relu(hidden x) / sqrt m, with one output."""
+    """The outputs a . relu(W x) / sqrt m of the network with one output; `scale` is a / sqrt m, `weights` is W."""
     return (jax.nn.relu(rows @ weights.T) @ scale)[:, None]
 
 

@@ -9,7 +9,7 @@ METHODS: dict[str, Keys] = {name: {"method": name.lower()} for name in ("FedAvg"
 
 
 def of_methods(common: Keys, which: str, setting: str) -> tuple[Setting, ...]:
-    """Settings for all methods with these keys."""
+    """One setting for each method; all have the keys `common`."""
     printed = {label: {"method": label, "setting": setting} for label in METHODS}
     return settings(common, METHODS, "FedAvg", printed, f"{{}}, {which}")
 

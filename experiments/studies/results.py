@@ -109,10 +109,10 @@ def grid_of(results: xarray.Dataset) -> Grid:
 
 
 def _require_whole(results: xarray.Dataset, study: Study) -> None:
-    """Raise an error if the results are not complete, as `gathered` writes them.
+    """Raise an error if something is missing of the results that `gathered` writes.
 
-    They must have every quantity of the study, and the version of the code, the numbers of cells and of missing cells,
-    and the provenance. The numbers of cells must fit the axes.
+    The results must have every quantity of the study, and the version of the code, the numbers of cells and of
+    missing cells, and the provenance. The numbers of cells must fit the axes.
     """
     lost = [quantity.name for quantity in study.quantities if quantity.name not in results]
     lost += [name for name in ("version", "cells", "missing", "provenance") if name not in results.attrs]

@@ -98,7 +98,7 @@ SECOND_TERMS = [(0, 0.5), (-0.5, 0.5), (0.5, 0.5), (1, 0.25), (1, 0.5), (1, 1)]
 def test_a_second_term_and_noise_get_a_true_power_refuted_at_most_once_in_a_thousand(widths):
     """A true power with a second term and noise is refuted at most once in a thousand.
 
-    The 99% interval without a second term would call the same data violated far more often.
+    The 99% interval without a second term would exclude the true power far more often on the same data.
     """
     sizes, rng = 2.0 ** np.arange(6, 6 + widths), np.random.default_rng(widths)
     refuted, outside = [], []

@@ -1,5 +1,6 @@
-"""Tests that every command is a function of Python: the page that lists the functions is complete and its
-names exist.
+"""Tests that every command can be called as a Python function.
+
+The page that lists the functions must be complete, and its names must exist.
 """
 
 import importlib

@@ -1,6 +1,6 @@
-"""Tests of the verifier's tests of itself, which change statements and data on purpose (mutants).
+"""Tests of mutation testing, by which the verifier is tested: formulas and data are made wrong on purpose (mutants).
 
-They expose a checker that cannot reject anything, and a checker that rejects true claims.
+Mutation testing must expose a checker that cannot reject anything, and a checker that rejects true claims.
 """
 
 import json

@@ -75,11 +75,11 @@ class Grid:
     def local(self, eta, pull):
         """Returns two linear maps to the clients' displacements.
 
-        The first maps the residual. The second maps a drift: SCAFFOLD's correction moves the outputs by eta_local times
-        the drift in every local step.
+        The first maps the residual. The second maps the drift by which SCAFFOLD corrects the gradients: in every local
+        step the correction moves the outputs by eta_local times the drift.
 
         Displacements are given as coefficients of the clients' samples. If the server moves by the clients' mean alone,
-        the first map leads to the movement of the outputs at server rate 1 instead.
+        the first map does not give displacements, but the movement of the outputs at server rate 1.
         """
         own, eye = np.where(self.mask, self.h, 0), np.eye(self.n)
         moved, drifted = np.zeros_like(own), np.zeros_like(own)
@@ -123,7 +123,7 @@ class Grid:
         return self.mask.sum(axis=0) / self.n
 
     def fewest(self, eps, below):
-        """Returns the fewest rounds to eps of any stable setting, and the setting.
+        """Returns the smallest number of rounds in which a stable setting reaches eps, and this setting.
 
         Returns None if every setting takes `below` rounds or more.
         """

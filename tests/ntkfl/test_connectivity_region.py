@@ -49,7 +49,7 @@ def test_splitting_finds_the_known_volume_of_a_ball():
     assert np.isclose(log_ball(size, radius) - size * math.log(4), -31.38)
     rng = np.random.default_rng(0)
     shares = [log_share(squared_norm, radius**2, np.zeros(size), 4.0, rng, 150) for _ in range(8)]
-    # The mean has a standard error of .2. With 30 moves in each level it would be 1.2 too high.
+    # The standard error of the mean is .2. With 30 moves of a particle on each level, the mean would be 1.2 too high.
     assert abs(np.mean(shares) + 31.38) < 0.8
 
 
@@ -57,7 +57,7 @@ def test_splitting_and_uniform_points_agree_on_a_network():
     """Splitting and uniform points give the same size of a network's low-loss region.
 
     The setting is that of the project's list of statements: h = 2 units, l = 2 inputs, S = 6 weights, eps = .15, a cube
-    of side 4. The labels are the outputs of the anchor.
+    of side 4. The labels are the outputs of the network at the centre of the cube (`anchor`).
     """
     rng = np.random.default_rng(0)
     anchor = TwoLayer(0.5 * rng.normal(size=(2, 2)), 0.5 * rng.normal(size=2))

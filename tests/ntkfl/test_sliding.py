@@ -71,7 +71,8 @@ def test_the_kernel_is_that_of_gradients_along_the_kinks():
 def test_the_residual_approaches_the_limit_of_no_other_kernel():
     """The residual approaches the limit of no other kernel.
 
-    Two other kernels are tried: that of the actual patterns, and one that omits held pairs without a projection.
+    Two other kernels are tried. The first has the activation patterns of the start. The second leaves out each neuron
+    at the samples at whose kinks it is held, but projects nothing.
     """
     case = sliding_case(1)
     projected = case.runs[0][-1].mean()
@@ -86,7 +87,8 @@ def test_the_residual_approaches_the_limit_of_no_other_kernel():
 def test_a_run_with_clients_and_local_steps_is_algorithm_1():
     """A run with clients and local steps is Algorithm 1.
 
-    From starts at kinks, `simulate` ends as far from the limit as the case's own rounds.
+    From starts at kinks, the run of `simulate` ends at the same distance from the limit as the rounds that the case
+    computes itself.
     """
     case = sliding_case(2, clients=2, local_steps=3)
     y = case.weights.outputs(case.x) + case.residual
@@ -106,7 +108,7 @@ def test_one_local_step_on_several_clients_is_gradient_descent():
 
 @pytest.mark.slow
 def test_with_local_steps_most_held_pairs_cross_on_their_client_only():
-    """With local steps, most held pairs cross their kinks during the steps of their own client only.
+    """With local steps, most neurons that are held at a sample's kink cross it only in that sample's client's steps.
 
     Late in training, only the round map with all held pairs projected out predicts the residual.
     """

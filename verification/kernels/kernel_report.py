@@ -33,8 +33,8 @@ class PropertyCheck:
         requirement: the meaning of `worst` and the range that is required, in words.
         examples: number of data sets judged before the first failure. Data sets without finite output, and those
             outside the property's scope, do not count.
-        worst: the number on the shrunk counterexample. If there is no counterexample, the number that was closest to
-            failing.
+        worst: the number that the requirement bounds, on the shrunk counterexample. If there is no counterexample, the
+            value of this number that was closest to failing.
         allowed: the range that is required there, (lowest, highest). Like `worst`, it is None if no data set could be
             judged.
         counterexample: None if no failure was found.

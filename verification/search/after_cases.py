@@ -29,9 +29,9 @@ def attack_held(
 
     Only forms of statements that a user brought are searched. A form with a confirmed counterexample is violated
     (*broken by search*). A counterexample for which no second computation was possible is reported, but decides
-    nothing. On a user's own data the outcome remains the outcome on these data, and the verdict says where the form
-    fails. No file is written. If interrupted (Ctrl-C), the function returns all verdicts; a verdict whose search is
-    missing says that it is not complete.
+    nothing. If a verdict is about the user's own data, a counterexample elsewhere does not change its outcome, and the
+    verdict says where the form fails. No file is written. If interrupted (Ctrl-C), the function returns all verdicts; a
+    verdict whose search is missing says that it is not complete.
 
     Args:
         verdicts: verdicts as `verify` returns them.

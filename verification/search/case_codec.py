@@ -17,7 +17,7 @@ import numpy as np
 from bounds.listing import extensions_of_statements
 from ntkfl.algorithm1.reference import BALL, DOUBLE, EXTENDED, Arithmetic
 
-# modules whose values a file may name, besides modules that brought a statement
+# A file may name values of these packages, and of the user's modules that define statements.
 PACKAGES = ("bounds.", "ntkfl.")
 FRACTION = re.compile(r"-?[0-9]+(/[0-9]+)?")
 ARITHMETICS = {arithmetic.name: arithmetic for arithmetic in (BALL, DOUBLE, EXTENDED)}
@@ -28,7 +28,8 @@ def encode(value: Any) -> Any:
     """A case, or part of a case, as JSON.
 
     Raises:
-        TypeError: a part that is neither plain data nor a frozen value of this project or of a statement's own module.
+        TypeError: a part that is not plain data, and whose class is neither of this project nor of the module that
+            defines the statement; or a dataclass that is not frozen.
     """
     if value is None or isinstance(value, bool | str):
         return value
@@ -115,7 +116,7 @@ def _float(text: Any) -> float:
 
 def _decode_named(name: str, parts: list) -> Any:
     kind: Any = _class(name)
-    # no class of another kind is called, since it might start a program
+    # Only named tuples are made: the call of another class might start a program.
     if not (issubclass(kind, tuple) and hasattr(kind, "_fields")):
         raise ValueError(f"{name} is not a class of named tuples")
     return kind(*(decode(part) for part in parts))
@@ -140,7 +141,10 @@ def _name(value: Any) -> str:
 
 
 def _ours(module: str) -> bool:
-    """Whether values of this module can be stored. The user's modules of statements must be loaded before the call."""
+    """Whether values of the module with this name can be stored.
+
+    The user's modules of statements must be loaded before the call.
+    """
     return module.startswith(PACKAGES) or any(module == e.module.__name__ for e in extensions_of_statements())
 
 
@@ -160,7 +164,10 @@ def _class(name: str) -> Any:
 
 
 def _module(name: str, kind: str) -> ModuleType:
-    """The module `name`. If it no longer exists, the only module of its package that has a class `kind`.
+    """The module `name`.
+
+    If there is no such module any more, another module of the same package is returned: the only one with a class
+    `kind`.
 
     Raises:
         ImportError: no module of this project has such a class, or more than one has.

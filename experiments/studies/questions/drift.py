@@ -1,4 +1,4 @@
-"""Drift: how much farther does a client move because of FedGuCci's connectivity loss to the model from which it starts?
+"""Drift: how much farther does a client move if FedGuCci's connectivity loss ties it to the model from which it starts?
 
 In the kernel regime the answer follows from statement fedgucci/X4, by which FedGuCci is FedAvg with rescaled steps. The
 study compares this answer with finite networks. Gradient descent trains them on their loss plus beta times the
@@ -20,7 +20,7 @@ from ntkfl.connectivity.kernel_regime_fedgucci import equivalent_setup, overshoo
 from ntkfl.initialisation import draw
 
 N_SAMPLES, FEATURES, CLIENTS, ETA = 6, 8, 3, 0.4
-# this rule of Gauss is exact for quadratic functions of alpha, as between kinks
+# This rule of Gauss is exact for quadratic functions of alpha; between kinks the integrand is quadratic.
 ALPHA, SHARES = (part / 2 for part in np.polynomial.legendre.leggauss(3))
 ALPHA = ALPHA + 0.5
 ROUNDING = 1e-9  # a generous bound on the relative rounding error of a ratio of distances
@@ -96,8 +96,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 def off_limit(cells: Cells) -> Numbers:
     """The relative distance from the kernel regime after several local steps, (width, seed).
 
-    It is the RMS over all measurements of one network, with its clients and each beta and K, so that a network is one
-    sample.
+    The root mean square is taken over clients, beta and K. So each network (a width and a seed) is one sample.
     """
     off = (cells.network / cells.limit - 1).where(cells.local_steps > 1)
     return (off**2).mean(["beta", "local_steps", "client"]) ** 0.5

@@ -1,4 +1,4 @@
-"""Outer ranking: do trained networks rank outer optimizers, local steps and rates as their exact expected losses do?
+"""Outer ranking: do trained losses rank outer optimizers, local steps and rates in the order of exact expected losses?
 
 An outer optimizer is what the server does with the mean of the clients' displacements. For each outer optimizer and
 each number K of local steps, `tune_outer` finds the best step sizes for a budget of rounds, once for drawn batches and
@@ -47,7 +47,8 @@ CANDIDATE = ("tuned_for", "outer", "local_steps")
 def problem() -> Problem:
     """The data of every cell.
 
-    Clients have equal numbers of samples, so that a step on sums is a step on means.
+    Clients have equal numbers of samples. So a step on sums of squares equals a step on means with a step size that is
+    larger by this number.
     """
     return data.digits(SAMPLES, clients=CLIENTS, partition=PARTITION)
 
@@ -191,8 +192,9 @@ class Ranking:
     def trained_order(self, first: int, other: int) -> int:
         """The sign of the difference of two candidates' trained losses, or 0 if the difference is within its error.
 
-        The means of the logarithms of the losses are compared. The intervals of all pairs together have the level of an
-        answer. A loss that is infinite for all seeds is larger than a loss that is finite for all seeds.
+        The means of the logarithms of the losses are compared. With probability LEVEL or more, the intervals of all
+        pairs of candidates are right together. A loss that is infinite for all seeds is larger than a loss that is
+        finite for all seeds.
         """
         pairs = len(self.names) * (len(self.names) - 1) / 2
         one, two = self.trained[first, :, -1], self.trained[other, :, -1]
@@ -204,10 +206,10 @@ class Ranking:
         return int(np.sign(ends[1] - ends[0])) if ends[0] * ends[1] < 0 else 0
 
     def rounds_lost(self, picked: np.ndarray) -> int:
-        """By how many rounds of the budget the trained best candidate is ahead of the predicted best.
+        """By how many rounds the candidate that trained best is ahead of the candidate that was predicted to be best.
 
-        These rounds remain in the budget when the trained best has reached the final loss of the predicted best. Losses
-        are geometric means over the seeds `picked`.
+        These rounds remain in the budget when the first has reached the final loss of the second. Losses are geometric
+        means over the seeds `picked`.
         """
         curves = self.trained[:, picked].mean(axis=1)
         best = curves[:, -1].argmin()

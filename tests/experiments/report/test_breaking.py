@@ -72,7 +72,7 @@ def test_a_sign_has_space_only_where_the_formula_goes_on():
 
 def test_a_row_that_cannot_be_cut_to_a_phones_width_says_how_wide_it_stays():
     def size(letters):
-        """Returns the class of a row that holds one piece, the root of a sum of `letters` letters."""
+        """Returns the HTML class of a row with one formula: the square root of a sum of `letters` letters."""
         total = " + ".join("abcdefghijklmnopqrstuvwxyz"[:letters])
         return re.match(r'<div class="([^"]*)"', flowing([rf"\sqrt{{{total}}}"]))[1]
 

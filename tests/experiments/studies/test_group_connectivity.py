@@ -1,7 +1,7 @@
 """Tests of the study of the connectivity of groups.
 
-One cell (one measurement of the study) is compared with sampled inputs. On invented cells with known exponents, claims
-of these exponents hold, and claims of other exponents are violated.
+The exact numbers of one cell (one measurement of the study) are compared with means over sampled inputs. On invented
+cells with known exponents, claims of these exponents hold, and claims of other exponents are violated.
 """
 
 import numpy as np
@@ -63,7 +63,7 @@ def test_planted_exponents_hold_and_wrong_ones_are_violated():
 
 def test_a_barrier_of_any_sign_and_a_cell_that_overflows():
     few = STUDY.answers(planted(STUDY, lambda p: {"barrier": 0.0, "limit": 0.0}, seed=range(2), width=(128, 256)))
-    assert few[-1].outcome is Outcome.HOLDS  # Both sides are 0, as with one client.
+    assert few[-1].outcome is Outcome.HOLDS  # Barrier and limit are both 0 (with one client they always are).
 
     def some(point):
         return cell(point) | {"barrier": 0.3 if point["seed"] else -0.2}

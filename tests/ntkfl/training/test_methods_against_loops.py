@@ -17,7 +17,7 @@ from ntkfl.training.tree import flatten
 
 # Loops of other methods are only used by the conformance tests.
 METHODS = tuple(method for method in loops.LOOPS if method in catalogue())
-# If a method has options for a server rate, its plain options (a rate of 1) are only used by the conformance tests.
+# If a method has options for a server rate, cases with the rate 1 are left to the conformance tests.
 CASES = {
     f"{tag}{method}": (method, options)
     for method in METHODS
