@@ -91,7 +91,7 @@ class Solo:
             at_once=count,
         )
         begun = federation.start(anchor)
-        begun = replace(begun, clients={"rule": {"model": starts}}, seen=torch.ones(count, dtype=torch.bool))
+        begun = replace(begun, clients={"rule": {"model": starts}}, has_trained=torch.ones(count, dtype=torch.bool))
         ends = federation.round(begun, keep_ends=True).ends
         assert ends is not None  # `keep_ends` demands the models at the ends of the clients' rounds
         return ends

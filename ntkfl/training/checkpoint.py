@@ -35,7 +35,7 @@ class Checkpoint:
         Raises:
             OSError: the folder cannot be written.
         """
-        trees = {"server": self.state.server, "clients": self.state.clients, "seen": self.state.seen}
+        trees = {"server": self.state.server, "clients": self.state.clients, "seen": self.state.has_trained}
         # copies, since safetensors refuses tensors that share memory
         tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in flatten(trees).items()}
         about = {
@@ -91,8 +91,8 @@ def restored(state: State, start: State) -> State:
     for name in sorted(shapes.keys() | right.keys()):
         if shapes.get(name) != right.get(name):
             raise ValueError(f"the checkpoint's {name!r} is {shapes.get(name)}; this model's is {right.get(name)}")
-    if len(state.seen) != len(start.seen):
-        raise ValueError(f"the checkpoint has {len(state.seen)} clients; this run has {len(start.seen)}")
+    if len(state.has_trained) != len(start.has_trained):
+        raise ValueError(f"the checkpoint has {len(state.has_trained)} clients; this run has {len(start.has_trained)}")
     device = next(iter(start.model.values())).device
     return replace(state, server=tree_map(lambda tensor: tensor.to(device), state.server))
 

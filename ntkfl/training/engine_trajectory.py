@@ -223,9 +223,9 @@ class _Records:
     def add_clients(self, result: RoundResult) -> None:
         """Record the local outputs of a round's clients."""
         local = np.repeat(self.fields["outputs"][-1][None], self.setup.local_steps + 1, axis=0)
-        for seen, members in zip(result.seen, self.members, strict=True):
+        for records, members in zip(result.records, self.members, strict=True):
             if len(members):
-                local[1:, members] = seen["outputs"][:, : len(members)].detach().cpu().numpy()
+                local[1:, members] = records["outputs"][:, : len(members)].detach().cpu().numpy()
         self.fields["local_outputs"].append(local)
 
     def trajectory(self, kept: dict[int, Any], origin: dict[str, Any]) -> Trajectory:
@@ -261,7 +261,7 @@ class _NeuronRecords(_Records):
     def add_clients(self, result: RoundResult) -> None:
         super().add_clients(result)
         assert result.move is not None, "it is recorded where clients are watched"
-        longest = torch.stack([seen["longest"] for seen in result.seen if len(seen["longest"])]).amax(dim=0)
+        longest = torch.stack([records["longest"] for records in result.records if len(records["longest"])]).amax(dim=0)
         self.fields["local_movement"].append(np.append(self.fields["movement"][-1], longest.cpu().numpy()))
         self.fields["step"].append(longest_row(result.move[MOVED]).item())
 

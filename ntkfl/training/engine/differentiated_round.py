@@ -180,8 +180,8 @@ class EngineRound:
             tree[path] = torch.tensor(states[at : at + size].reshape(*shape, n, outputs))
             at += size
         nested = unflatten(tree)
-        seen = torch.ones(federation.data.clients, dtype=torch.bool)
-        after = _leaves(federation.round(State(1, nested["server"], nested.get("clients", {}), seen)).state)
+        has_trained = torch.ones(federation.data.clients, dtype=torch.bool)
+        after = _leaves(federation.round(State(1, nested["server"], nested.get("clients", {}), has_trained)).state)
         return np.concatenate([after[path].reshape(-1, outputs).numpy() for path in self.places])
 
     def _federation(self, labels: np.ndarray, features: np.ndarray | None) -> Federation:

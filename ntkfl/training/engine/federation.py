@@ -76,13 +76,13 @@ class State:
     Args:
         clients: trees whose tensors have a row for each client, on the CPU; {} if clients keep no state. The rows of
             clients that have not taken part are zero and are not used.
-        seen: whether each client has been in a cohort before, (clients,).
+        has_trained: whether each client has been in a cohort before, (clients,).
     """
 
     rounds: int
     server: Tree
     clients: Tree
-    seen: Tensor
+    has_trained: Tensor
 
     @property
     def model(self) -> Params:
@@ -101,7 +101,7 @@ class RoundResult:
     squared_drift: np.ndarray
     # the clients' models after local training, a row for each client of the cohort; None unless `keep_ends` was set
     ends: Params | None = None
-    seen: Sequence[Tree] = ()  # if `Federation.watch` is given: for each client its records, a row for each step
+    records: Sequence[Tree] = ()  # if `Federation.watch` is given: for each client its records, a row for each step
     # if `watch` is given: the server's weighted mean of Delta_i, or the sum of Delta_i if clients train in turn
     move: Params | None = None
 
@@ -123,7 +123,7 @@ class Federation:
             errors depend on this number. None: `clients_at_once` decides.
         keep_optimizer: whether momenta and Adam's moments stay with a client from round to round.
         watch: (parameters, batch) of one client -> a record. It is called after each step, and the records are kept in
-            `RoundResult.seen`. It must not change its arguments. None: nothing is recorded.
+            `RoundResult.records`. It must not change its arguments. None: nothing is recorded.
 
     Raises:
         ValueError: data, model or optimizer lack what the method needs: classes, a model with a head, sgd. Or
@@ -180,9 +180,9 @@ class Federation:
             params: the parameters by name; default: those of the model for `seed`.
         """
         params = self.model.initial(self.seed) if params is None else params
-        seen = torch.zeros(self.data.clients, dtype=torch.bool)
+        has_trained = torch.zeros(self.data.clients, dtype=torch.bool)
         server = self.method.server
-        return State(0, server.prepared(server.initial(params), self.model, self.data), {}, seen)
+        return State(0, server.prepared(server.initial(params), self.model, self.data), {}, has_trained)
 
     def states(self, params: Params | None = None) -> Iterator[State]:
         """The states after 0, 1, 2, ... rounds, without end.
@@ -212,8 +212,8 @@ class Federation:
         number, population = state.rounds, self.data.clients
         clients = cohort(population, self.participation, self.seed, number)
         rate, server = self.schedule(number), state.server
-        store, seen = tree_map(torch.clone, state.clients), state.seen.clone()
-        steps, drift, ends, seen_of, move = [], [], [], [], None
+        store, has_trained = tree_map(torch.clone, state.clients), state.has_trained.clone()
+        steps, drift, ends, records, move = [], [], [], [], None
         for turn in self._turns(clients):
             at_once = self.together(state.model, len(turn))
             now = Round(number, len(turn), population, rate)
@@ -232,7 +232,7 @@ class Federation:
                     means[name] = _accumulated(means.get(name), upload, share)
                 keeps = {"rule": result.kept} | ({"optimizer": result.optimizer} if self.keep_optimizer else {})
                 store = _scattered(store, keeps, group, population)
-                seen[group] = True
+                has_trained[group] = True
                 taken = plan.active.sum(axis=1).tolist()
                 steps += taken
                 drift += squared_norms(result.difference).tolist()
@@ -240,7 +240,7 @@ class Federation:
                     weighting = self.method.weighting_of.get("difference", self.method.weighting)
                     move = _accumulated(move, result.difference, shares[weighting][first:])
                     for row, count in enumerate(taken):
-                        seen_of.append(tree_map(lambda rows, row=row, count=count: rows[row, :count], result.seen))
+                        records.append(tree_map(lambda rows, row=row, count=count: rows[row, :count], result.records))
                 if keep_ends:
                     ends.append(result.end)
             server = self.method.server.step(server, means, now)
@@ -253,8 +253,8 @@ class Federation:
                         "large"
                     )
         together = {name: torch.cat([end[name] for end in ends]) for name in state.model} if keep_ends else None
-        after = State(number + 1, server, store, seen)
-        return RoundResult(after, clients, np.array(steps), np.array(drift), together, seen_of, move)
+        after = State(number + 1, server, store, has_trained)
+        return RoundResult(after, clients, np.array(steps), np.array(drift), together, records, move)
 
     def _turns(self, clients: list[int]) -> list[list[int]]:
         """Lists of clients that train at the same time: one list, or a list for each client if they train in turn.
@@ -308,13 +308,13 @@ class Federation:
         fresh: Tree = {"rule": tree_map(lambda v: v[None], self.method.local.initial(self.model, broadcast))}
         if self.keep_optimizer:
             fresh["optimizer"] = self.optimizer.initial(tree_map(lambda w: w[None], broadcast["model"]))
-        known = state.seen[group]
+        in_a_cohort_before = state.has_trained[group]
 
         def rows(new: Tensor, old: Tensor | None) -> Tensor:
             new = new.expand(len(group), *new.shape[1:])
             if old is None:
                 return new
-            return torch.where(one_a_row(known.to(new.device), new), old[group].to(new.device), new)
+            return torch.where(one_a_row(in_a_cohort_before.to(new.device), new), old[group].to(new.device), new)
 
         stored = flatten(state.clients)
         kept = unflatten({path: rows(new, stored.get(path)) for path, new in flatten(fresh).items()})

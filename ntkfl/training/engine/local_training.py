@@ -36,7 +36,7 @@ Watch = Callable[[Params, Batch], Tree]  # (parameters after a client's step, it
 class LocalResult(NamedTuple):
     """The result of local training, with a row for each client: uploads, kept states, last models, Delta_i.
 
-    Delta_i is the last model less the broadcast model. `seen` has the records of the steps, (clients, steps, ...); it
+    Delta_i is the last model less the broadcast model. `records` has a record of each step, (clients, steps, ...); it
     is {} if nothing is recorded.
     """
 
@@ -45,7 +45,7 @@ class LocalResult(NamedTuple):
     optimizer: Tree
     end: Params
     difference: Params
-    seen: Tree
+    records: Tree
 
 
 class Batches:
@@ -179,8 +179,8 @@ class LocalTraining:
         if type(local).finish is not LocalRule.finish:
             info = moved, taken, self.optimizer.coefficient(taken, rate * local.pull), counts
             uploads, kept = self._each(finish, (0, None, 0, 0, 0, 0, 0), clients)(client, broadcast, params, *info)
-        seen = tree_map(lambda *steps: torch.stack(steps, dim=1), *records) if records else {}
-        return LocalResult(uploads, kept, state, params, moved, seen)
+        stacked = tree_map(lambda *steps: torch.stack(steps, dim=1), *records) if records else {}
+        return LocalResult(uploads, kept, state, params, moved, stacked)
 
     def _relocate(self, params: Params, optimizer_state: Tree, broadcast: Tree, now: Round) -> None:
         """Apply the local rule's `relocation` in place to each client's model.

@@ -117,7 +117,7 @@ def _personal_accuracy(federation: Federation, state: State) -> float:
     if outputs is None or data.x_test is None or data.y_test is None:
         return NOTHING.accuracy
     counts, accuracies = torch.as_tensor(data.class_counts()), []
-    for client in state.seen.nonzero()[:, 0].tolist():
+    for client in state.has_trained.nonzero()[:, 0].tolist():
         kept = tree_map(lambda value: value.to(data.x.device), row_of(state.clients["rule"], client))
 
         def own(x: Tensor, kept: Tree = kept) -> Tensor:

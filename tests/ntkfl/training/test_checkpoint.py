@@ -54,7 +54,7 @@ def test_a_state_comes_back_as_it_was(state, tmp_path):
         for path, tensor in flatten(before).items():
             other = flatten(after)[path]
             assert other.dtype == tensor.dtype and torch.equal(other, tensor), path
-    assert torch.equal(loaded.state.seen, state.seen)
+    assert torch.equal(loaded.state.has_trained, state.has_trained)
     assert [path.name for path in tmp_path.iterdir()] == ["state.safetensors"]
 
 
@@ -126,7 +126,7 @@ def test_a_state_of_another_run_is_refused():
     with pytest.raises(ValueError, match=r"'body.0.bias' is \(\(5,\), torch.float64\); this model's is .*float32"):
         restored(state, on_classes().start(network(torch.float32).initial(0)))
     with pytest.raises(ValueError, match="'w' is None; this model's is"):
-        restored(state, State(0, {"model": {"w": torch.ones(1)} | state.model}, {}, state.seen))
+        restored(state, State(0, {"model": {"w": torch.ones(1)} | state.model}, {}, state.has_trained))
     with pytest.raises(ValueError, match="has 5 clients; this run has 7"):
         restored(state, on_classes(data=classes(clients=7)).start())
 

@@ -69,7 +69,7 @@ def test_with_all_anchors_equal_their_number_does_not_matter(alpha):
         run = small("fedgucci", options={"beta": 0.8, "alpha": alpha, "anchors": anchors})
         start = run.start()
         sent = tree_map(lambda w, n=anchors: w.expand(n - 1, *w.shape), start.model)
-        ends.append(flat(run.round(State(5, {"model": start.model, "sent": sent}, {}, start.seen)).state.model))
+        ends.append(flat(run.round(State(5, {"model": start.model, "sent": sent}, {}, start.has_trained)).state.model))
     assert max(np.abs(end - ends[0]).max() for end in ends) < 1e-14
 
 

@@ -169,8 +169,10 @@ def test_equals_the_plain_loop_however_clients_are_grouped(case, optimizer, part
                 assert np.abs(state.server["anchors"].numpy() - value).max() < 1e-10
             else:  # All other values are states of the clients.
                 (own,) = state.clients["rule"].values()
-                seen = state.seen.numpy()
-                assert np.abs(rows(own)[seen] - value[seen]).max() < 1e-10 and not value[~seen].any()
+                has_trained = state.has_trained.numpy()
+                assert (
+                    np.abs(rows(own)[has_trained] - value[has_trained]).max() < 1e-10 and not value[~has_trained].any()
+                )
 
 
 @pytest.mark.quick_rows(4)

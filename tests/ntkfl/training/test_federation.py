@@ -138,7 +138,7 @@ def test_what_a_client_keeps_stays_with_it(at_once):
         for place, client in enumerate(result.cohort):
             last[client] = {name: value[place] for name, value in result.ends.items()}
     assert (state.clients["rule"]["rounds"].numpy() == counts).all()
-    assert (state.seen.numpy() == (counts > 0)).all()
+    assert (state.has_trained.numpy() == (counts > 0)).all()
     for client, end in last.items():
         kept = {name: value[client] for name, value in state.clients["rule"]["end"].items()}
         assert distance(kept, end) == 0

@@ -51,14 +51,14 @@ def check(case, *runs):
 def agrees(state, kept):
     """Asserts that a state equals the plain loop's state after that round."""
     assert np.abs(flat(state.model) - kept["model"]).max() < 1e-10
-    seen = state.seen.numpy()
+    has_trained = state.has_trained.numpy()
     for name, value in kept.items():
         if name != "model":
             where, own = KEPT[name]
             if where == "server":
                 assert np.abs(flat(state.server[own]) - value).max() < 1e-10
             else:
-                assert np.abs(rows(state.clients["rule"][own])[seen] - value[seen]).max() < 1e-10
+                assert np.abs(rows(state.clients["rule"][own])[has_trained] - value[has_trained]).max() < 1e-10
 
 
 @pytest.mark.quick_rows(4)

@@ -48,7 +48,7 @@ def test_with_short_steps_it_ends_near_the_uniform_optimum():
 def test_clients_that_train_in_turn_are_watched_and_their_moves_add_up():
     run = on_quadratics("cyclic", rate=0.1, steps=2)
     result = replace(run, watch=lambda params, batch: {"w": params["w"]}).round(run.start(), keep_ends=True)
-    assert [len(seen["w"]) for seen in result.seen] == result.steps.tolist()
-    assert not torch.equal(result.seen[0]["w"][0], result.seen[0]["w"][-1])
-    assert torch.equal(torch.stack([seen["w"][-1] for seen in result.seen]), result.ends["w"])
+    assert [len(records["w"]) for records in result.records] == result.steps.tolist()
+    assert not torch.equal(result.records[0]["w"][0], result.records[0]["w"][-1])
+    assert torch.equal(torch.stack([records["w"][-1] for records in result.records]), result.ends["w"])
     assert torch.allclose(result.move["w"], result.state.model["w"] - run.start().model["w"], rtol=1e-12)

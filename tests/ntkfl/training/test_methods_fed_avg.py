@@ -207,7 +207,7 @@ def test_local_clients_that_did_not_take_part_have_the_common_initial_model():
     start = flat(history[0].model)
     own = rows(run.own_models(history[-1], list(range(5))))
     moved = np.abs(own - start).max(axis=1) > 0
-    assert (moved == history[-1].seen.numpy()).all() and 0 < moved.sum() < 5
+    assert (moved == history[-1].has_trained.numpy()).all() and 0 < moved.sum() < 5
     assert (flat(history[-1].model) == start).all()
     assert (rows(run.own_models(history[0], [3, 1])) == start).all()
 

@@ -138,7 +138,7 @@ def test_feddyn_stays_at_the_optimum_once_there():
         1,
         {"model": {"w": torch.tensor(best)}, "dual": {"w": gradients.mean(0)}},
         {"rule": {"dual": {"w": gradients}}},
-        start.seen,
+        start.has_trained,
     )
     assert np.abs(flat(run.round(at).state.model) - best).max() < 1e-12
 

@@ -90,7 +90,7 @@ def test_each_round_is_the_method_s_own_from_the_averaged_model(method):
     run = ima(inner, 2, 2)
     state, past = run.start(), []
     for t in range(4):
-        by_hand = State(t, state.server["rule"] | {"model": state.model}, state.clients, state.seen)
+        by_hand = State(t, state.server["rule"] | {"model": state.model}, state.clients, state.has_trained)
         past = [flat(inner.round(by_hand).state.model), *past][:2]
         state = run.round(state).state
         expected = np.mean(past, axis=0) if t + 1 >= 2 else past[0]
@@ -133,7 +133,7 @@ def test_an_adaptive_server_may_step_towards_the_averaged_clients_means(restart)
     w = flat(state.model)
     m = v = np.zeros_like(w)
     for t in range(1, 5):
-        plain = average.round(State(t - 1, {"model": state.model}, {}, state.seen)).state.model
+        plain = average.round(State(t - 1, {"model": state.model}, {}, state.has_trained)).state.model
         centres = [flat(plain), *centres][:3]
         if restart and t == 2:
             m, v = np.zeros_like(w), np.zeros_like(w)

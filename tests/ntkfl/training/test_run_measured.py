@@ -69,7 +69,7 @@ def test_personal_accuracy_is_of_both_heads_on_the_client_s_own_classes():
     done, data = toy_run("fedrod"), toy_data()
     kept, shares = done.state.clients["rule"]["head"], data.class_counts()
     w, accuracies = {name: value.numpy() for name, value in done.params.items()}, []
-    for client in done.state.seen.nonzero()[:, 0].tolist():
+    for client in done.state.has_trained.nonzero()[:, 0].tolist():
         z = np.tanh(data.x_test.numpy() @ w["body.0.weight"].T + w["body.0.bias"])
         own = {name: value[client].numpy() for name, value in kept.items()}
         logits = z @ (w["head.weight"] + own["head.weight"]).T + w["head.bias"] + own["head.bias"]

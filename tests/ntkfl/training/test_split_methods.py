@@ -62,9 +62,9 @@ def test_moon_is_fed_avg_at_a_client_s_first_participation_and_only_then():
     new = old = 0
     for state in states(run, 3):
         result = run.round(state, keep_ends=True)
-        plain = average.round(State(state.rounds, {"model": state.model}, {}, state.seen), keep_ends=True)
+        plain = average.round(State(state.rounds, {"model": state.model}, {}, state.has_trained), keep_ends=True)
         apart = np.abs(rows(result.ends) - rows(plain.ends)).max(axis=1)
-        known = state.seen[result.cohort].numpy()
+        known = state.has_trained[result.cohort].numpy()
         assert (apart[~known] < 1e-14).all() and (apart[known] > 1e-4).all()
         new, old = new + (~known).sum(), old + known.sum()
     assert new == 5 and old > 0
@@ -148,7 +148,7 @@ def test_fed_rod_s_personal_heads_stay_with_their_clients_and_help_them():
     same = (head == before.clients["rule"]["head"]["head.weight"]).flatten(1).all(1)
     assert [c for c in range(5) if not same[c]] == cohort
     gain = []
-    for client in after.seen.nonzero()[:, 0].tolist():
+    for client in after.has_trained.nonzero()[:, 0].tolist():
         own = tree_map(lambda value, client=client: value[client], after.clients["rule"]["head"])
         x, y = run.data.x[run.data.members()[client]], run.data.y[run.data.members()[client]]
         first = tree_map(lambda w: w, {name: run.start().model[name] for name in own})

@@ -139,8 +139,8 @@ def test_watching_changes_nothing_and_sees_what_the_method_keeps(rule):
         previous, other = other, result.state
         assert torch.equal(one.model["moved"], other.model["moved"])
         assert all(torch.equal(one.server[name]["moved"], value["moved"]) for name, value in other.server.items())
-        assert [len(of_client["moved"]) for of_client in result.seen] == [3, 3, 3]
-        assert torch.equal(torch.stack([of_client["moved"][-1] for of_client in result.seen]), result.ends["moved"])
+        assert [len(of_client["moved"]) for of_client in result.records] == [3, 3, 3]
+        assert torch.equal(torch.stack([of_client["moved"][-1] for of_client in result.records]), result.ends["moved"])
         mean = torch.tensordot(shares, result.ends["moved"], dims=1) - previous.model["moved"]
         assert torch.allclose(result.move["moved"], mean, atol=1e-14)
 

@@ -48,7 +48,7 @@ def toy_run(method="feddyn", **changes):
 def tensors(run):
     """Returns all tensors of the state, by path."""
     state = run.state
-    return flatten({"server": state.server, "clients": state.clients, "seen": state.seen})
+    return flatten({"server": state.server, "clients": state.clients, "seen": state.has_trained})
 
 
 def same(left, right):
