@@ -18,7 +18,7 @@ from ntkfl import interruption
 from ntkfl.any_order.certificate import AnyOrderCertificate
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
-from ntkfl.messages import require_number, require_size
+from ntkfl.messages import refusing, require_number, require_size
 from ntkfl.problem import Problem, Weights
 from ntkfl.rounding import LONG, LONG_EPS
 
@@ -216,6 +216,7 @@ class Round:
     models: tuple[tuple[Batch, ...], ...]
 
 
+@refusing({"kept": "it is largest_ratio"})
 @dataclass(frozen=True, eq=False)
 class Attack:
     """The result of a search.
@@ -227,7 +228,7 @@ class Attack:
         before: |W - W*| before the last round, or the largest value of |y - f(W)| that the theorem allows.
         after: |W - W*| after the last round, or the value of |y - f(W)|.
         trials: number of steps tried.
-        kept: the largest |W+ - W*| / |W - W*| among the steps that do not contradict the theorem.
+        largest_ratio: the largest |W+ - W*| / |W - W*| among the steps that do not contradict the theorem.
     """
 
     broken: Claim | None
@@ -235,13 +236,13 @@ class Attack:
     before: float
     after: float
     trials: int
-    kept: float
+    largest_ratio: float
 
     def to_dict(self) -> dict[str, Any]:
         """All values in a form that JSON allows; the order is replaced by its number of rounds. A value that is not
         finite is None.
         """
-        ends = {"before": self.before, "after": self.after, "kept": self.kept}
+        ends = {"before": self.before, "after": self.after, "kept": self.largest_ratio}
         finite = {name: value if np.isfinite(value) else None for name, value in ends.items()}
         return {"broken": self.broken, "trials": self.trials, "rounds": len(self.order)} | finite
 
@@ -325,9 +326,9 @@ class _Search:
         problem, shift = certificate.trained()
         self.network = Network(problem, certificate.weights, certificate.loss, shift)
         self.rng = np.random.default_rng([seed, 13])
-        self.left = self.trials = trials
+        self.trials_left = self.trials = trials
         self.order: list[Round] = []
-        self.longer, self.server, self.kept = longer, server, 0.0
+        self.longer, self.server, self.largest_ratio = longer, server, 0.0
         point, nearest = certificate.claimed_point()
         self.point, distance = point, float(nearest.distance.hi)
         self.rounding = float(64 * LONG_EPS * np.sqrt((point**2).sum())) + 2 * nearest.slack
@@ -349,10 +350,10 @@ class _Search:
                     interruption.check()
                     w = self._round(w, first if t < turn else self.distance)
         except _Spent:
-            return Attack(None, (), 0.0, 0.0, self.trials, self.kept)
+            return Attack(None, (), 0.0, 0.0, self.trials, self.largest_ratio)
         except _Broken as error:
             claim, before, after = error.args
-            return Attack(claim, tuple(self.order), before, after, self.trials - self.left, self.kept)
+            return Attack(claim, tuple(self.order), before, after, self.trials - self.trials_left, self.largest_ratio)
 
     def distance(self, w: np.ndarray) -> float:
         return float(np.sqrt(((w - self.point) ** 2).sum()))
@@ -402,9 +403,9 @@ class _Search:
         """
         best: tuple[float, Batch, Choice, np.ndarray] | None = None
         for turn in range(DRAWN + CLIMBED):
-            if not self.left:
+            if not self.trials_left:
                 raise _Spent
-            self.left -= 1
+            self.trials_left -= 1
             choice = self._drawn() if best is None or turn < DRAWN else self._changed(*best[2])
             batch = allowed(self.network, w, *choice)
             if batch is None:
@@ -440,7 +441,7 @@ class _Search:
         """
         before, now, residual = self.distance(w), self.distance(after), self.residual(after)
         if before > ABOVE_ROUNDING * self.rounding and now <= before + self.rounding:
-            self.kept = max(self.kept, now / before)
+            self.largest_ratio = max(self.largest_ratio, now / before)
         if now <= before + self.rounding and residual <= self.allowed:  # a NaN counts as a contradiction
             return
         self.order.extend(last)

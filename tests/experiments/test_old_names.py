@@ -3,6 +3,7 @@
 import pytest
 
 from bounds import Hypothesis, Limit
+from ntkfl.any_order.adversary import Attack as AnyOrderAttack
 from ntkfl.fastest_method import Tuned
 from ntkfl.fastest_trained import Trained
 from verification.certification import Searched
@@ -30,6 +31,7 @@ from verification.search import Counterexample, Rejudged
         (Counterexample, "by", "found_by"),
         (Counterexample, "after", "cases_searched"),
         (Rejudged, "seen", "result"),
+        (AnyOrderAttack, "kept", "largest_ratio"),
         (Tuned, "left", "residual_left"),
         (Trained, "off", "output_distance"),
     ],
