@@ -28,8 +28,8 @@ def encode(value: Any) -> Any:
     """A case, or part of a case, as JSON.
 
     Raises:
-        TypeError: a part that is not plain data, and whose class is neither of this project nor of the module that
-            defines the statement; or a dataclass that is not frozen.
+        TypeError: a part that is neither plain data (numbers, strings, arrays, tuples, named tuples) nor a dataclass of
+            this project or of the module that defines the statement.
     """
     if value is None or isinstance(value, bool | str):
         return value
