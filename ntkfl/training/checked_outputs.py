@@ -1,4 +1,7 @@
-"""Checks that a network is differentiable and a function of each sample alone, as training and kernels assume."""
+"""Checks what training and kernels assume: a network is differentiable, and each sample's outputs depend on it alone.
+
+"Alone" means that a sample's outputs do not depend on the other samples of the batch.
+"""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -9,11 +12,12 @@ from torch import Tensor
 
 from ntkfl.training.tree import Params
 
-# allowed difference relative to the largest output; float32 sums taken in another order differ by far less
+# allowed difference between a sample's outputs alone and beside another sample, relative to the largest output;
+# taking float32 sums in another order makes a far smaller difference
 ALIKE = 1e-4
 # words in torch.func's errors if a network uses `if` or .item() on computed numbers
 LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"
-POINTS = 8  # number of other parameters at which a network whose derivatives are all 0 is also evaluated
+POINTS = 8  # a network whose derivatives are all 0 is also evaluated at this number of random values of its parameters
 
 
 def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> Tensor:
@@ -91,7 +95,7 @@ def _flat(gradients: dict[str, Tensor | None]) -> bool:
 def _steps(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> bool:
     """Whether outputs change with the parameters although all derivatives are 0.
 
-    For a step function the answer is yes. If the derivatives are 0 because all neurons are dead ReLUs, it is no.
+    For a step function the answer is yes. If derivatives are 0 because all neurons are dead ReLUs, the answer is no.
     """
     generator, values = torch.Generator().manual_seed(0), []
     for scale in (0.0,) + (1.0,) * POINTS:

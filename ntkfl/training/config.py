@@ -32,10 +32,10 @@ FL_NTK = {
     "model": "ntk:4096",
 }
 DEFAULTS_OF: dict[str, dict[str, Any]] = {"fl-ntk": FL_NTK}
-# the default model by the name of the data; for all other data the default is mlp
+# default model for each name of data; the default for all other data is mlp
 MODEL_OF = dict.fromkeys(("fashion-mnist", "mnist-5k", "cifar-10", "cifar-100"), "simple-cnn")
 MODEL_OF |= dict.fromkeys(TASKS, "minilm-lora")
-IMA_START = 0.75  # share of the rounds before averaging starts, as in IMA
+IMA_START = 0.75  # share of the rounds before averaging starts, as in IMA (iterative moving averaging)
 EPOCHS = 3  # local epochs, as in FedGuCci
 EXCLUSIVE = "epochs", "local_steps"
 OTHER_STEPS = {
@@ -181,7 +181,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def _sentence(faults: list[dict[str, Any]]) -> str:
     """The sentence about one key.
 
-    A key may allow values of several kinds. Then there is a fault for each kind, because the value is of none of them.
+    If a key allows values of several kinds, `faults` has an entry for each kind, since the value is of none of them.
     """
     first = faults[0]
     if not first["loc"]:

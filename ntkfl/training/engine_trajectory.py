@@ -1,6 +1,6 @@
 """The trajectory of any network, and of any method, computed by the training engine.
 
-`ntkfl.simulate` computes the same trajectory of Algorithm 1 of FL-NTK on its own network by another code.
+For Algorithm 1 of FL-NTK on FL-NTK's network, `ntkfl.simulate` computes the same trajectory by other code.
 """
 
 from __future__ import annotations
@@ -83,8 +83,7 @@ def engine_trajectory(
     """Run `setup.rounds` rounds of federated training of FL-NTK's network, in float64 on a torch device.
 
     All clients take part, with full-batch steps. The default method is Algorithm 1 of FL-NTK with plain gradient
-    descent. A device is cpu, cuda or cuda:NUMBER. The other arguments are explained at `ntkfl.simulate`, which computes
-    the same.
+    descent. A device is cpu, cuda or cuda:NUMBER. The other arguments are explained at `ntkfl.simulate`.
 
     Raises:
         ValueError: as `simulate`, `torch_device` and `Federation`.
@@ -175,7 +174,7 @@ def _recorded(
 ) -> Trajectory:
     """The trajectory of a federation that is trained from `start`.
 
-    `limit` is the sentence of `warn_if_unstable`, for the message if the run overflows.
+    `limit` is the sentence that `warn_if_unstable` returned. If the run overflows, the error message ends with it.
     """
     setup, x, model = records.setup, federation.data.x, federation.model
     run = replace(federation, watch=lambda params, batch: records.of_step(model, params, batch))
@@ -189,7 +188,7 @@ def _recorded(
             if t < setup.rounds:
                 result = run.round(state)
                 state = result.state
-                if not run.method.in_turn:  # only then do all clients start at the round's model
+                if not run.method.in_turn:  # clients in turn do not all start at the round's model
                     records.add_clients(result)
     except FloatingPointError as error:
         raise FloatingPointError(f"the run overflowed, {error}: {limit or 'the steps are too large'}") from None
@@ -200,7 +199,7 @@ class _Records:
     """The fields of a trajectory, filled round by round."""
 
     def __init__(self, problem: Problem, setup: Setup, start: Params | None = None) -> None:
-        """`start` is where the total movement is measured from; if it is None, the total movement is not recorded."""
+        """The total movement is measured from the parameters `start`, and is not recorded if `start` is None."""
         self.problem, self.setup, self.start = problem, setup, start
         self.members = problem.members
         self.fields: dict[str, list[Any]] = {"outputs": [], "local_outputs": []}

@@ -75,7 +75,7 @@ class FederatedData:
 
     @classmethod
     def from_problem(cls, problem: Problem, dtype: torch.dtype = torch.float64, classes: bool = False) -> FederatedData:
-        """The same samples and clients; with `classes`, one-hot or +-1 labels become integers.
+        """The samples and clients of a `Problem`; with `classes`, one-hot or +-1 labels become integers.
 
         Args:
             problem: samples, labels and owners.
@@ -106,7 +106,7 @@ class FederatedData:
         return cls(x, y, problem.owner, problem.n_clients, x_test, y_test, count, problem.name)
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> FederatedData:
-        """The same data on a device, inputs and real labels in this dtype.
+        """The same data on a device, with inputs and real labels converted to the given dtype.
 
         Args:
             device: a device of torch, such as "cpu" or "cuda:0".

@@ -1,7 +1,7 @@
 """A federated method is composed of four parts: an objective, a gradient rule, a local rule and a server rule.
 
-Clients' functions here are written for one client; the engine maps them over the clients of a cohort. All functions are
-pure.
+The functions that clients compute are written for one client; the engine maps them over the clients of a cohort. All
+functions are pure.
 """
 
 from collections.abc import Callable, Mapping
@@ -131,7 +131,7 @@ class LocalRule:
         return {}
 
     def start(self, kept: Tree, broadcast: Tree) -> Params:
-        """The parameters at which local training starts; a personal method is evaluated at these parameters.
+        """The parameters at which local training starts; if `Method.personal`, the client is evaluated at them too.
 
         Args:
             kept: the client's state between rounds.
@@ -204,8 +204,8 @@ class LocalRule:
 class ServerRule:
     """The server's part of a round. The defaults are those of FedAvg.
 
-    The state always has "model", the parameters that are broadcast and evaluated. Of the clients' uploads the server
-    gets only the weighted means sum_i p_i upload_i over the cohort.
+    The state always has "model", the parameters that are broadcast and evaluated. The server gets no single upload, but
+    the weighted means sum_i p_i upload_i of the clients' uploads over the cohort.
 
     `vectors` and `moments` name entries of the state that have the parameters' shapes and are 0 at first. The `moments`
     are running means, which `ima.averaged` may set to 0 again. `takes_differences` says whether `step` uses the mean of

@@ -25,9 +25,9 @@ class Row:
         train_loss: mean loss of the global model on the training samples.
         test_accuracy: accuracy of the global model on the test samples.
         client_accuracy: mean test accuracy of the cohort's models after local training.
-        personal_accuracy: mean over the clients that have taken part so far. For each of them it is the test accuracy
-            of its predictions with its own state (as FedRoD's head). Test samples are weighted by the client's number
-            of samples of their class.
+        personal_accuracy: mean, over the clients that have taken part so far, of the test accuracy of a client's
+            predictions with its own state (in FedRoD, a personal head). Test samples are weighted by the client's
+            number of samples of their class.
         cohort: number of clients that took part.
         local_steps: number of steps of all clients together.
         drift: mean over the cohort of |w_i - w|^2, with the client's model w_i after local training and the broadcast
@@ -138,7 +138,7 @@ def rows_digest(rows: Sequence[Row]) -> str:
 
 
 def columns(rows: Sequence[Row]) -> Mapping[str, np.ndarray]:
-    """An array (rows,) for each name, with an entry for each row.
+    """For each field of `Row`, by its name, an array (rows,) with an entry for each row.
 
     Args:
         rows: the rows of rounds 0, 1, ...

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 DRAWN = 2  # number of copies of the parameters in memory while a model is drawn
-AT_ONCE = 2**22  # number of entries of the gradients that `jacobian` computes at a time; more if one sample has more
+# largest number of entries of the gradients that `jacobian` computes at a time; if the gradients of one sample have
+# more entries, `jacobian` takes one sample at a time
+AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +61,9 @@ class Model:
         return sum(tensor.numel() for tensor in self.initial(0).values())
 
     def checked_outputs(self, params: Params, x: Tensor) -> Tensor:
-        """Returns f(params, x), after checks on two samples that each row is a differentiable function of its sample.
+        """Returns f(params, x), after checks of the model on two samples.
+
+        The checks find whether outputs are differentiable, and whether a sample's outputs depend on other samples.
 
         Args:
             params: parameters by name.
@@ -278,7 +282,7 @@ RENEWS, RANDOM = "renews its statistics", "is random"
 
 
 def in_training(part: nn.Module) -> str | None:
-    """The reason why this part, without its subparts, is a pure function only in eval mode; None if it always is."""
+    """The reason why this part, without its subparts, is a pure function only in eval mode; None if there is none."""
     from torch import nn
 
     if isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats:
@@ -291,11 +295,12 @@ def in_training(part: nn.Module) -> str | None:
 
 
 def applied(module: nn.Module, prefix: str) -> Callable[[Params, Tensor], Tensor]:
-    """Returns the function (params, x) -> module(x), where the module computes with these params, named PREFIX + NAME.
+    """Returns the function (params, x) -> module(x), where the module computes with the parameters `params`.
 
-    It is used in place of `torch.func.functional_call`, which looks up all names in each call and so costs as much as a
-    layer. Buffers are constants, converted to the type of the parameters. A call that changes a buffer is refused, with
-    one exception in eval mode: see `_refuse_change`.
+    The key of a parameter in `params` is `prefix` and then the parameter's name in the module. The returned function
+    replaces `torch.func.functional_call`, which looks up all names in each call and so costs as much as a layer.
+    Buffers are constants, converted to the type of the parameters. A call that changes a buffer is refused, with one
+    exception in eval mode: see `_refuse_change`.
     """
     # a parameter that several layers share has only one name
     names = {id(own): prefix + name for name, own in chain(module.named_parameters(), module.named_buffers())}
@@ -363,7 +368,7 @@ class Request:
     argument: str  # the part after the colon, or ""
     shape: tuple[int, ...]  # shape of one input
     outputs: int | None  # C; None for a single output, in the shape (b,)
-    # dtype, device: those of the parameters
+    # dtype, device: the dtype and the device of the parameters
     dtype: torch.dtype
     device: torch.device | str
     seed: int  # seed of random parts that are not trained, such as the signs of "ntk:WIDTH"
@@ -377,7 +382,8 @@ class Request:
         """The positive integers in the argument, such as 64 and 32 in "64-32"; `default` if there is no argument.
 
         Raises:
-            ValueError: the sizes are not positive integers. With `exactly` also: their number is not that of `default`.
+            ValueError: the sizes are not positive integers; or, with `exactly`, there are more or fewer sizes than in
+                `default`.
         """
         if not self.argument:
             return default

@@ -35,8 +35,9 @@ class CalibratedCrossEntropy:
         present = step.counts > 0
         shift = -self.tau * step.counts.clamp(min=1) ** -0.25
         logits = model.outputs(params, batch.x) + shift
-        # The lowest finite number is used for -infinity: its exponential and the gradient are 0. The label's own logit
-        # is not masked, since a sample that is padding may have a class that this client lacks.
+        # The lowest finite number is used in place of -infinity: its exponential is 0, and the gradient by the logit
+        # that it replaces is 0. The label's own logit is not masked, since a sample that is padding may have a class
+        # that this client lacks.
         total = logits.where(present, finfo(logits.dtype).min).logsumexp(1)
         return batch.mean(total - logits.gather(1, batch.y[:, None])[:, 0])
 

@@ -54,8 +54,7 @@ class SGD(Optimizer):
             limit.
         factors: factors on the rate of the first, second, ... step. The last factor holds for all later steps. (): no
             factors. Steps are counted from the call of `initial` that made the state.
-        of: for some parameters, by name, a factor on the steps of this parameter. All other parameters have the factor
-            1.
+        of: for some parameters, by the parameter's name, a factor on its steps. All other parameters have the factor 1.
     """
 
     momentum: float = 0.0

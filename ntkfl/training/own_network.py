@@ -223,7 +223,7 @@ def _in_eval_mode(module: nn.Module) -> str:
 
 
 def _copied(module: nn.Module) -> nn.Module:
-    """A copy of a module, also if it stores tensors computed from its parameters, as the old weight_norm does."""
+    """A copy of a module. The module may store tensors computed from its parameters, as the old weight_norm does."""
     parts = list(module.modules())
     kept = [value for part in parts for value in vars(part).values() if isinstance(value, Tensor)]
     kept += [value for part in parts for value in part._buffers.values() if value is not None]
@@ -234,7 +234,7 @@ def _in_float64(module: nn.Module) -> nn.Module:
     """The module in float64, including tensors that are plain attributes of its parts."""
     with warnings.catch_warnings():  # torch warns of the missing .grad in a copy of a scripted module
         warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
-        module = module.double()  # complex buffers stay complex, unlike with to(torch.float64)
+        module = module.double()  # complex buffers stay complex; to(torch.float64) would make them real
     for part in module.modules():
         for key, value in vars(part).items():
             if isinstance(value, Tensor) and value.is_floating_point():
@@ -243,7 +243,7 @@ def _in_float64(module: nn.Module) -> nn.Module:
 
 
 def _derived(part: nn.Module) -> bool:
-    """Whether a weight of this part is computed from other weights, so that `reset_parameters` does not draw it."""
+    """Whether a weight of this part is computed from other weights; `reset_parameters` does not draw such a weight."""
     ends = ("_g", "_v", "_orig")  # suffixes that weight_norm, spectral_norm and pruning add to names
     names = [key for key, _ in part._parameters.items()]
     return any(key.endswith(end) and key.removesuffix(end) in vars(part) for key in names for end in ends)

@@ -27,8 +27,8 @@ class RunFolder:
 
         Raises:
             FileNotFoundError: there is no run. ValueError: the checkpoint is damaged or of another program; or the
-            run's method or model is in a file of the folder, or in a file that is given without its full path. A folder
-            that somebody else has made could otherwise have such a file executed.
+            run's method or model is in a file of the folder, or in a file that is given without its full path. (If
+            such a file were accepted, a file that came with somebody else's folder could be executed.)
         """
         if not self.checkpoint.is_file():
             raise FileNotFoundError(f"there is no run in {self.path}: it has no {CHECKPOINT}")
@@ -108,7 +108,7 @@ def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
 
     Args:
         there: the configuration in the folder.
-        here: the new one.
+        here: the new configuration.
     """
     keys = [key for key in {**there, **here} if key != MAY_CHANGE]
     return next((key for key in keys if there.get(key) != here.get(key)), None)

@@ -29,7 +29,7 @@ class Exponential:
 
 @dataclass(frozen=True)
 class Cyclic:
-    """A straight line from `high` to `low`, both included, that repeats after `period` rounds."""
+    """In each period of `period` rounds, the rate falls along a straight line from `high` to `low`, both included."""
 
     high: float = 1e-2
     low: float = 5e-5
@@ -49,8 +49,8 @@ class ReleasedCycle(Cyclic):
     """The cycle of IMA's released code: the rate falls in the first half of a period and rises in the second.
 
     In round r of a period of p the rate is high - 2 r/p (high - low) in the first half and low + 2 r/p (high - low) in
-    the second. So in the second half the rate rises from about `high` to nearly 2 `high` - `low`. The paper's text has
-    `Cyclic`.
+    the second. So in the second half the rate rises from about `high` to nearly 2 `high` - `low`. The schedule in the
+    paper's text is `Cyclic`.
     """
 
     def __call__(self, number: int) -> float:
@@ -63,8 +63,8 @@ class ReleasedCycle(Cyclic):
 class Switched:
     """One schedule before round `start`, then another schedule, whose round 0 is round `start`.
 
-    For IMA (its Table III) the second schedule is a constant 5e-5 or `Cyclic()`; `local_plan.FewerEpochs` reduces the
-    local passes instead of the rate.
+    In Table III of IMA the second schedule is a constant 5e-5 or `Cyclic()`. A third choice of the table reduces the
+    local passes instead of the rate, see `local_plan.FewerEpochs`.
     """
 
     before: Schedule

@@ -30,7 +30,7 @@ def tree_map(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree
 
 
 def zeros_like(tree: Tree) -> Tree:
-    """A tree like this one in which all tensors are zeros."""
+    """A tree of the same structure, with a tensor of zeros in place of each tensor of `tree`."""
     from torch import zeros_like
 
     return tree_map(zeros_like, tree)
@@ -42,7 +42,10 @@ def row_of(tree: Tree, row: int) -> Tree:
 
 
 def stacked(trees: Sequence[Tree]) -> Tree:
-    """Several trees of one structure as a single tree, with a row for each in every tensor. `row_of` is the inverse."""
+    """Several trees of one structure as a single tree, whose tensors have a row for each tree.
+
+    `row_of` is the inverse.
+    """
     from torch import stack
 
     return tree_map(lambda *rows: stack(rows), *trees)

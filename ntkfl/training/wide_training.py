@@ -81,8 +81,8 @@ def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, l
     """The network f(x) = signs . relu((U + D) x) / sqrt(m) with fixed U and signs.
 
     D, (m, d) float64, is trained from 0. The gradient by D equals the gradient by the hidden weights w, with the
-    indicator of w.x >= 0. If U + D itself were trained, it would be rounded to the digits of U after every step. But
-    statements about movements measure D, which is of order m^(-1/2).
+    indicator of w.x >= 0. If U + D itself were trained, it would be rounded to the digits of U after every step, and D
+    would be inaccurate. Statements about movements measure D, which is of order m^(-1/2).
 
     Source: FL-NTK, section 3 (Eq 1) and Algorithm 1.
     """
@@ -105,7 +105,10 @@ def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, l
 
 
 def displaced_networks(weights: Sequence[Weights]) -> Model:
-    """The `displaced_network`s of several weights of the same width, as one model with an output for each."""
+    """One model with an output for each of the given weights: the `displaced_network` of these weights.
+
+    All weights have the same width.
+    """
     start = torch.as_tensor(np.array([own.hidden for own in weights]))
     scale = torch.as_tensor(np.array([own.signs / np.sqrt(len(own.signs)) for own in weights]))
     return Model(
@@ -126,8 +129,8 @@ def side_by_side(network: Model, count: int) -> Model:
     """Copies of a network with separate weights, as one model with outputs (b, count), or (b, count, C) for C outputs.
 
     Output s depends only on the weights of copy s. If the loss is a sum over outputs, as `HalfSquares("sum")` is, the
-    gradient by the weights of a copy is that of its own loss. So sgd and weighted means train every copy as if it were
-    alone, up to rounding errors.
+    gradient by the weights of a copy is the gradient of this copy's own loss. So sgd and weighted means train every
+    copy as if it were alone, up to rounding errors.
     """
 
     def together(params: Params, x: Tensor) -> Tensor:

@@ -29,9 +29,9 @@ class WordPiece:
     number: dict[str, int]
 
     def encode(self, first: str, second: str | None, longest: int) -> list[int]:
-        """The tokens of [CLS] first [SEP], or of [CLS] first [SEP] second [SEP].
+        """The numbers of the tokens: [CLS], the tokens of `first`, [SEP] and, if given, the tokens of `second`, [SEP].
 
-        As long as these are more than `longest` tokens, the longer of the two texts loses its last token.
+        As long as there are more than `longest` tokens, the longer of the two texts loses its last token.
         """
         parts = [self.tokens(text) for text in (first, second) if text is not None]
         while sum(map(len, parts)) + 1 + len(parts) > longest:
@@ -46,9 +46,10 @@ class WordPiece:
         return [token for word in _words(text) for token in self._pieces(word)]
 
     def _pieces(self, word: str) -> list[int]:
-        """The numbers of a word's pieces. Each is the longest prefix of the rest of the word that is in the vocabulary.
+        """The numbers of a word's pieces.
 
-        If the vocabulary has no such prefix, the whole word becomes [UNK].
+        The next piece is always the longest prefix of the rest of the word, among the prefixes in the vocabulary. If
+        the vocabulary has none of the prefixes, the whole word becomes [UNK].
         """
         unknown, pieces, start = [self.number[UNKNOWN]], [], 0
         if len(word) > LONGEST_WORD:
@@ -124,7 +125,7 @@ TASKS = {
 
 
 def glue(path: Path | None, size: int | None, name: str) -> Samples:
-    """The samples of train.tsv for training and those of dev.tsv for tests, since GLUE's own test labels are secret.
+    """The samples of a task: train.tsv is for training, dev.tsv for tests, since GLUE's own test labels are secret.
 
     The vocabulary is the file vocab.txt in the folder; without such a file it is the vocabulary of the packaged MiniLM.
     `size` is the largest number of tokens of a sample, 128 by default.

@@ -36,7 +36,7 @@ def table(path: Path, target: str | None = None) -> Samples:
     Raises:
         FileNotFoundError: no such file.
         ValueError: the contents are not as `ntkfl.data.load` describes; or the labels are whole numbers that may be
-            classes (as 1..C) or quantities, and no target says which.
+            classes (as 1..C) or quantities, and no target is given.
     """
     arrays: dict[str, Any] = read_arrays(path)
     try:
@@ -114,7 +114,9 @@ def shifted(x: Tensor, domain: np.ndarray) -> Tensor:
 
 
 def owners(kind: str, y: np.ndarray, domain: np.ndarray, clients: int, seed: int) -> np.ndarray:
-    """The client that owns each sample: the partition `kind` splits domain c of D over the clients c, c + D, ...
+    """The client that owns each sample: the partition `kind` splits domain j over the clients j, j + D, j + 2 D, ...
+
+    D is the number of domains, which are numbered from 0.
 
     Raises:
         ValueError: there are fewer clients than domains; and as `ntkfl.partition.assign_owners`.
@@ -195,17 +197,17 @@ def load(
 
     Args:
         spec: "NAME"; "NAME:SIDE" for images resized (bilinearly) to SIDE x SIDE; "TASK:TOKENS" for sentences cut to
-            TOKENS tokens; "NAME+domains" for images a quarter of which is plain, a quarter turned, a quarter inverted
-            and a quarter blurred; or the path of a .npz or .csv file.
+            TOKENS tokens; "NAME+domains" for images in four domains (a quarter of the images is plain, a quarter
+            turned, a quarter inverted and a quarter blurred); or the path of a .npz or .csv file.
         clients: number of clients; default 10, or as many as the file has.
-        partition: "iid", "dirichlet:ALPHA" or "shards:S" ("shards:2" is #C=2 in IMA), as
+        partition: "iid", "dirichlet:ALPHA" or "shards:S" (IMA denotes "shards:2" by #C=2), as
             `ntkfl.partition.assign_owners`; with domains each client has one domain, and the partition splits each
             domain over the clients of that domain. "given": the owners in the file. Default: "given" where the file has
             owners, else "iid".
         seed: the seed of draws and partition, default 0. Draws are nested: with the same seed, a draw of 50 samples
             begins with the samples of a draw of 20.
         path: the folder or file of the data, if they do not come with a package; default none.
-        samples: training samples; default all.
+        samples: number of training samples; default all.
         test: number of test samples; default: the whole published test set. Without a published test set the default is
             a fifth of all samples, or fewer if otherwise an owner in the file would keep no training sample.
         target: the form of the labels: "classes"; "real" numbers (the numbers of the classes, if there are classes);
@@ -304,7 +306,11 @@ def _drawn(
 
 
 def _drawn_of_owners(name: str, order: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Take a fifth of the samples for the test, from the end of the order, but never the first sample of an owner."""
+    """The training samples and the test samples among the samples `order`.
+
+    A fifth of the samples is for the test, or fewer if there are too few that may be. They are the last of `order`,
+    but the first sample of every owner is always for training.
+    """
     spare = np.ones(len(order), dtype=bool)
     spare[np.unique(owner[order], return_index=True)[1]] = False
     wanted = len(order) // POOLED_TEST
@@ -367,7 +373,7 @@ def _owners(
     clients: int | None,
     seed: int,
 ) -> tuple[np.ndarray, int]:
-    """The client of each sample, and the number of clients. `given` has the same two from the data's file."""
+    """The client of each sample, and the number of clients. `given` has these owners and this number from the file."""
     if given is not None and partition in (None, "given"):
         owner, count = given
         if missing := sorted(set(range(count)) - set(owner.tolist())):

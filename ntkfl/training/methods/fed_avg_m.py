@@ -34,7 +34,7 @@ def method(objective: Objective, *, momentum: float = 0.9, nesterov: bool = Fals
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """The round of the residuals and v: FedAvg's map, then the server's recursion.
+    """A round as a map of the residuals and v: the server's recursion is applied to FedAvg's mean difference.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """

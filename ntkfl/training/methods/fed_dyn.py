@@ -83,8 +83,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     to r of K local steps with the proximal term alpha.
 
     Clients move by delta = P (r + gamma), then gamma' = gamma - alpha delta. The server keeps h, the mean of the g_c
-    over the N clients, and moves by (delta - gamma' / alpha) / N. If r is eliminated, z = 1 + w is an eigenvalue of the
-    round exactly if (2 w + 1) H / N + w^2 / P + alpha w is singular.
+    over the N clients, and moves by (delta - gamma' / alpha) / N. If r is eliminated, a number z = 1 + w is an
+    eigenvalue of the round exactly if the matrix (2 w + 1) H / N + w^2 / P + alpha w is singular.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
@@ -96,7 +96,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         dual = memory[0] - alpha * delta
         return (delta - dual / alpha) / clients, (dual,)
 
-    with np.errstate(divide="ignore", over="ignore"):  # `known` checks that the quotients are positive and finite
+    with np.errstate(divide="ignore", over="ignore"):  # `OuterSpectrum.known` checks these arguments
         outer = OuterSpectrum(0.5 / response, alpha * response, np.full(len(response), 0.5))
     smallest, largest = response.min(), response.max()
 

@@ -59,7 +59,7 @@ def method(
     def anchored(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
         """The objective plus the weighted distance of features from the anchors of their classes.
 
-        The distance does not depend on the head, so its gradient in the head is 0.
+        The distance does not depend on the head, so the gradient of the distance by the head's parameters is 0.
         """
         z, anchors = model.features(params, batch.x), step.client["anchors"]
         members = _members(batch, len(anchors))

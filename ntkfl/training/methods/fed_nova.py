@@ -16,8 +16,8 @@ def method(objective: Objective, *, mu: float = 0.0) -> Method:
     """w <- w + (sum_i p_i a_i) sum_i p_i Delta_i / a_i, with the proximal term of FedProx.
 
     a_i is the length of the displacement that a constant gradient of length 1 would have caused, divided by the rate.
-    For plain SGD it is the number of steps; with momentum it is larger, with mu it is smaller. It does not take into
-    account momenta that are kept from round to round.
+    For plain SGD a_i is the number of steps; with momentum a_i is larger, with mu smaller. Momenta that are kept from
+    round to round are not taken into account.
 
     Args:
         objective: the loss that clients descend.

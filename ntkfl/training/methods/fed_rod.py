@@ -10,7 +10,7 @@ NOT_LINEAR = "its loss is a cross-entropy, of two heads"
 
 
 def method(objective: Objective, *, gamma: float = 1.0) -> Method:
-    """FedAvg of body and shared head on the cross-entropy of f_c + gamma log n_c, and a personal head for each client.
+    """FedAvg trains body and shared head on the cross-entropy of f_c + gamma log n_c; clients also have personal heads.
 
     f_c is the logit of class c, and n_c the client's number of samples of class c.
 

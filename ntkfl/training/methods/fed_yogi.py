@@ -13,7 +13,7 @@ def method(
 ) -> Method:
     """FedAdam with v <- v - (1 - second) D^2 sign(v - D^2), where D = sum_i p_i Delta_i.
 
-    It raises the same exceptions as the `method` of fed_adam.py.
+    This function raises the same exceptions as the `method` of fed_adam.py.
 
     Args:
         objective: the loss that clients descend.

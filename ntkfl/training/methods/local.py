@@ -9,10 +9,10 @@ NOT_LINEAR = "its server's model never moves"
 
 
 def method(objective: Objective) -> Method:
-    """In each round clients continue from their own models. These are evaluated, and the mean over clients is reported.
+    """In each round every client continues from its own model.
 
-    `Federation.own_models` gives the clients' models. The server's model stays the initial model; the clients' models
-    are never averaged.
+    All clients' models are evaluated, and the mean of the results over clients is reported. `Federation.own_models`
+    gives the clients' models. The server's model stays the initial model; the clients' models are never averaged.
 
     Args:
         objective: the loss that clients descend.

@@ -27,8 +27,8 @@ def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_ra
     Option I: c_i <- grad F_i at the model received, which takes a further pass over the client's samples. Option II:
     c_i <- c_i - c - Delta_i / (a_i rate), where a_i is the number of steps taken. With momentum, a_i is the length of
     the displacement that a constant gradient of length 1 would have caused, divided by the rate, so that c_i is a
-    weighted mean of gradients. Hence option II needs sgd, and it does not take into account momenta that are kept from
-    round to round.
+    weighted mean of gradients. Hence option II needs sgd. Option II does not take into account momenta that are kept
+    from round to round.
 
     Args:
         objective: the loss that clients descend.
@@ -45,7 +45,7 @@ def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_ra
 
 @dataclass(frozen=True)
 class ControlVariates(LocalRule):
-    """A client keeps c_i, as "control". It follows option I if it needs the full gradient, else option II."""
+    """A client keeps c_i, as "control". The rule is option I if `needs_full_gradient`, else option II."""
 
     needs_full_gradient: bool = False
 
@@ -99,8 +99,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
     The server moves by g/N times p r - G e + (mean_c k_c - k) beta. The second summand is what the control variates of
     all clients add. It is 0 if all clients take the same steps. With option II and equal steps, r' = r - (g k / N) H
-    beta'. If r is then eliminated, z = 1 + w with w != 0 is an eigenvalue of the round exactly if (g k p + (g k p + G)
-    w) H / N + w (k w + p) is singular.
+    beta'. If r is then eliminated, a number z = 1 + w with w != 0 is an eigenvalue of the round exactly if the matrix
+    (g k p + (g k p + G) w) H / N + w (k w + p) is singular.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
@@ -121,7 +121,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         return server_rate / clients * (met + uneven * beta), (residual if exact else met / length[:, None],)
 
     pull = server_rate * length * response  # g k p in the notation above
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # `OuterSpectrum.known` checks the quotients
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # `OuterSpectrum.known` checks them
         outer = OuterSpectrum(length / (pull + later), response / length, pull / (pull + later))
     if exact or not even:
         return LinearRound(step, 1)

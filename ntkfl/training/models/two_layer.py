@@ -50,7 +50,7 @@ def relu(z: Tensor) -> Tensor:
 
 
 def connectivity_network(request: Request) -> Model:
-    """The model "two-layer:WIDTH": f(x) = readout . relu(hidden x) without biases, of width 512 by default.
+    """The model "two-layer:WIDTH", of width 512 by default: f(x) = readout . relu(hidden x), without biases.
 
     Both layers are trained. Initial weights are Gaussian, with variance 2 / d in `hidden` and 1 / WIDTH in `readout`,
     so that outputs have about the size of an input's entries.

@@ -38,8 +38,9 @@ class WideNetwork:
 
     f(x) = w . phi(h_(L-1)) / sqrt m with h_1 = W_1 x and h_(l+1) = sqrt(c/m) W_(l+1) phi(h_l). All weights are drawn
     from the standard Gaussian and trained; c = 2 for ReLU and 1 for other activations. In convolutional networks each
-    W_l is a convolution with a window of 3 x 3 pixels, zero beyond the border, divided by 3; before the readout w the
-    mean over pixels is taken. With `bias` b, b times a Gaussian vector, which is trained too, is added to every h_l.
+    W_l is a convolution with a window of 3 x 3 pixels, divided by 3; pixels beyond the border are 0. Before the readout
+    w the mean over pixels is taken. If `bias` is b, each h_l also has a summand: b times a Gaussian vector, which is
+    trained too.
 
     Raises:
         ValueError: an unknown kind or activation (for an activation, the message has the nearest known one), a depth
@@ -109,7 +110,7 @@ class WideNetwork:
         return gram.convolutional(_images(x), others, depth=self.depth, activation=self.activation)
 
     def kernel_estimate(self, x: Float[np.ndarray, "n d"]) -> Estimate:
-        """`kernel(x)` with its error, which is proven for "fc"; for "conv" it is as `gram.convolutional` describes.
+        """`kernel(x)` with its error. For "fc" the error is proven; for "conv" see `gram.convolutional`.
 
         Raises:
             ValueError: as `kernel`.
@@ -125,8 +126,9 @@ class WideNetwork:
         """Raise if the limit's kernel is known to be singular on these inputs; the message names the rows.
 
         Raises:
-            ValueError: two rows are equal. Without biases also: a row is zero; for ReLU, two rows are parallel; for
-                ReLU with two layers, antipodal pairs of rows have linearly dependent directions.
+            ValueError: two rows are equal, or the network has no biases and one of these cases holds: a row is zero;
+                the activation is ReLU, and two rows are parallel; the network is fully connected and has two layers of
+                weights with ReLU, and antipodal pairs of rows have linearly dependent directions.
         """
         if self.bias:
             gram.require_distinct(x)
@@ -194,9 +196,9 @@ class WideNetwork:
     def kernels(self, params: Params, x: Tensor, width: int) -> Tensor:
         """J(theta, x) J(theta, x)^T of many fully connected networks of one output, (networks, n, n).
 
-        The gradient by a layer's weights is an outer product of the layer's backward signal and its input. So the
-        gradients' Gram matrix is the entrywise product of the Gram matrices of these two, and no gradient is formed.
-        The leading axis of `params` is that of the networks.
+        The gradient by a layer's weights is an outer product of the layer's backward signal and its input. So the Gram
+        matrix of these gradients is the entrywise product of the Gram matrix of the backward signals and the Gram
+        matrix of the inputs, and no gradient is formed. The first axis of every array in `params` counts the networks.
 
         Raises:
             ValueError: a convolutional network.
@@ -229,7 +231,7 @@ class WideNetwork:
     def step_factors(self, width: int) -> dict[str, float]:
         """Factors for `SGD(of=...)` with which training is the same as in the NTK parametrisation.
 
-        They are 1 in the NTK parametrisation, and the squared scales in the standard one.
+        The factors are 1 in the NTK parametrisation, and the squared scales in the standard parametrisation.
         """
         return {key: scale**2 if self.standard else 1.0 for key, scale in self._scales(width).items()}
 
@@ -253,7 +255,7 @@ class WideNetwork:
         return sizes | {READOUT: (*(() if outputs is None else (outputs,)), width)}
 
     def _scales(self, width: int) -> dict[str, float]:
-        """The scale of each parameter: the factor of a standard Gaussian."""
+        """The scale of each parameter: before training, scale times a standard Gaussian acts in the network."""
         window, gain = (1 if self.kind == "fc" else SIDE), DUALS[self.activation].gain
         scales = {}
         for layer in range(1, self.depth):

@@ -21,8 +21,8 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
     """A sentence which says that a run diverged or was not trained, and why. None if it has learned, or had no round.
 
     The best constant answer is the shares of the classes among the training labels or, for real labels, their mean. A
-    run has learned if its loss is 1% below the loss of this answer. It suffices that this holds on the test samples
-    (for the mean of the last rounds) or on the training samples (for the last model).
+    run has learned if its loss is 1% below the loss of this answer, either on the test samples (for the mean of the
+    last rounds) or on the training samples (for the last model).
 
     A run has also learned if its accuracy is above the accuracy of always answering the most frequent class. If the
     loss has not fallen by 1%, the run's accuracy must exceed this accuracy, a, by two standard deviations, which are
@@ -87,8 +87,8 @@ def _most_frequent(y: Tensor) -> float | None:
 def _constant_loss(train: Tensor, y: Tensor, classes: int | None) -> float:
     """The mean loss on y of the best constant answer to the training labels.
 
-    For classes this is their shares among the training labels, where each class counts once more than it occurs. For
-    real labels it is their mean.
+    For classes the answer is the shares of the classes among the training labels, where each class counts once more
+    than it occurs. For real labels the answer is the mean of the training labels.
     """
     if classes:
         shares = (torch.bincount(train, minlength=classes) + 1.0) / (len(train) + classes)

@@ -76,7 +76,7 @@ def assembled(
     if method is None:
         method = _method(config, data)
     if config.ima:
-        start = config.ima_start + config.ima_released  # the released code counts rounds from 0
+        start = config.ima_start + config.ima_released  # IMA's released code counts rounds from 0
         method = averaged(method, config.ima_window, start, config.ima_order, config.ima_restart)
     return Federation(
         model,
@@ -95,8 +95,8 @@ def assembled(
 def _method(config: RunConfig, data: FederatedData) -> Method:
     """The method with the loss for these data.
 
-    It is first built with cross-entropy, also for real labels. So if a method needs classes, the error message is about
-    the labels, not about the loss.
+    The method is first built with cross-entropy, also for real labels. So if a method needs classes, the error message
+    is about the labels, not about the loss.
     """
     if data.classes is not None and config.reduction == "sum":
         raise ValueError("reduction is 'sum', which is for squares; cross-entropy is a mean: take target one-hot")
@@ -144,7 +144,7 @@ def _optimizer(config: RunConfig) -> Optimizer:
 # number of copies of the parameters in memory while a client of FedAvg trains and is averaged; other methods need up to
 # 24
 TRAINING_COPIES = 12
-A_STEP = 130  # bytes of a step in a client's `LocalPlan`, without its batch
+A_STEP = 130  # bytes of one step in a client's `LocalPlan`, not counting the bytes of the step's batch
 
 
 def require_round(federation: Federation, start: State) -> None:
