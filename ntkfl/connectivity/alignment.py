@@ -1,8 +1,9 @@
 """Networks are aligned by permuting their hidden units, which moves their weights but does not change their function.
 
 A unit is described by a row of numbers, see `unit_rows`. Two networks are aligned when the sum of squared distances
-between rows of the same index is smallest. To find this order is an assignment problem. In a two-layer network a unit's
-incoming and outgoing weights are permuted together, so that one assignment gives the exact optimum for weights too.
+between rows of the same index is smallest. To find the order of the units with the smallest sum is an assignment
+problem. In a two-layer network a unit's incoming and outgoing weights are permuted together. So a single assignment
+gives the exact optimum, also if units are described by their weights.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from ntkfl.problem import number_array
 
 By = Literal["weights", "activations", "outputs"]
 RULES = ("weights", "activations", "outputs")
-# largest number of rounds in which every network of a group is aligned once; each round lowers a sum that has only
+# largest number of rounds; in a round every network of a group is aligned once. Each round lowers a sum that has only
 # finitely many values, and a few rounds are enough
 ROUNDS = 100
 EPS, TINY = np.finfo(float).eps, np.finfo(float).smallest_normal
@@ -47,11 +48,11 @@ class Alignment:
 def align(
     first: TwoLayer, second: TwoLayer, by: By = "weights", x: Float[np.ndarray, "n l"] | None = None
 ) -> Alignment:
-    """Permute the second network's hidden units so that together they are nearest to the first network's units.
+    """Permute the second network's hidden units, to the order that is nearest to the first network's units.
 
-    The sum of squared distances is the smallest possible, up to the rounding of its products. If no permutation is
-    better than the identity by more than rounding, the identity is taken. Among permutations of equal cost, as with
-    duplicate or dead units, the choice is always the same.
+    The sum of the units' squared distances is the smallest possible, up to the rounding of its products. If no
+    permutation is better than the identity by more than rounding, the identity is taken. Among permutations of equal
+    cost, as with duplicate or dead units, the choice is always the same.
 
     Args:
         first: the network that stays.
@@ -212,9 +213,10 @@ def _norms(rows: Float[np.ndarray, "h p"]) -> Float[np.ndarray, " h"]:
 
 
 def _better(target: Estimate, rows: Estimate, order: Int[np.ndarray, " h"]) -> Int[np.ndarray, " h"]:
-    """The order in which the rows are nearest to the target's, or the given order if that is as near up to rounding.
+    """The order of `rows` with the smallest sum of squared distances to the target's rows.
 
-    The sum of squared distances is smallest where the sum of inner products is largest.
+    If the smallest sum is not certainly below the sum in the given order, the result is the given order. The sum of
+    squared distances is smallest in the order in which the sum of inner products is largest.
     """
     # scaled so that products neither overflow nor underflow
     scale = max(np.abs(target.value).max(), np.abs(rows.value).max()) or 1.0

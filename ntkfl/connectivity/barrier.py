@@ -1,7 +1,8 @@
 """Barriers between two-layer ReLU networks, computed without a grid.
 
-There are barriers of the loss and of the accuracy, for two networks and for groups, and the connectivity loss. Paths
-along the segment between two networks are cut into pieces, at the points where a hidden unit turns on or off.
+The barriers of the loss and of the accuracy are computed for two networks and for groups of networks. The connectivity
+loss is computed for two networks. The segment between two networks is cut into pieces, at the points where a hidden
+unit turns on or off.
 """
 
 from collections.abc import Sequence
@@ -21,8 +22,8 @@ from ntkfl.memory import NEGLIGIBLE, require
 from ntkfl.messages import number_of, require_size
 from ntkfl.rounding import LONG_EPS, SMALLEST, TINY, row_norms
 
-# bound of the errors by underflow, in the float64 operations after those in long precision and in the computation of
-# the error
+# bound of the errors that underflow causes, both in the float64 operations that follow the operations in long precision
+# and in the computation of the error
 UNDERFLOW = 64 * SMALLEST
 A_CROSSING = 450  # largest measured number of bytes for each piece of the path
 A_PAIR = 56  # bytes for each pair of sample and unit, if the loss is no piecewise polynomial
@@ -64,8 +65,8 @@ def loss_barrier(
         x: inputs, shape (n, l).
         y: labels, shape (n,) or (n, C), see `LOSSES`.
         loss: squared (the default), absolute, logistic or cross-entropy. The first two are piecewise polynomials, and
-            their supremum is exact up to rounding. For the other two losses it is bounded: intervals of alpha are
-            halved until the bound is within 1e-10 of a computed value, or until `most_points` points are evaluated.
+            their supremum is exact up to rounding. For the other two losses the supremum is bounded: intervals of alpha
+            are halved until the bound is within 1e-10 of a computed value, or until `most_points` points are evaluated.
             Between networks with very confident outputs an error of 5e-4 may remain; the error of `value`, and
             `stopped`, show this.
         most_points: the largest number of points at which a logistic or cross-entropy loss is evaluated. More points
@@ -133,8 +134,8 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
 def _largest_drop(edges: np.ndarray, shares: np.ndarray, ends: Sequence[float]) -> tuple[float, float]:
     """The supremum over alpha of 1 - A / (the line between both entries of `ends`), and the alpha where it is taken.
 
-    A is an accuracy, or a bound of it, with the constant value `shares` on each piece. Its limits at the ends of pieces
-    count too.
+    A is an accuracy or a bound of an accuracy. `shares` has its constant value on each piece. The supremum is also over
+    the limits of A at the ends of the pieces.
     """
     sides = np.stack([edges[:-1], edges[1:]])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -164,8 +165,8 @@ def connectivity_loss(
 ) -> Estimate:
     """The integral over alpha in [0, 1] of the mean loss at alpha w_1 + (1 - alpha) w_2, a number.
 
-    For the squared and the absolute loss it is exact up to rounding. For logistic and cross-entropy losses it is
-    computed by a Gauss rule with a proved error bound.
+    For the squared and the absolute loss the integral is exact up to rounding. For logistic and cross-entropy losses
+    the integral is computed by a Gauss rule with a proved error bound.
 
     Args:
         first: the network w_1, at alpha = 1.
@@ -217,7 +218,7 @@ def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) 
 def largest_loss(
     first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"
 ) -> Barrier:
-    """sup over alpha of the mean loss, squared or absolute. Lemma 3.3 of FedGuCci assumes that it is below epsilon.
+    """sup over alpha of the mean loss, squared or absolute. Lemma 3.3 of FedGuCci assumes a sup below epsilon.
 
     Args:
         first: the network w_1, at alpha = 1.
@@ -227,7 +228,7 @@ def largest_loss(
         loss: squared or absolute; default squared.
 
     Raises:
-        ValueError: the loss is another one.
+        ValueError: the loss is neither squared nor absolute.
     """
     segment, chosen, y = _checked(first, second, x, y, loss)
     if chosen not in (SQUARED, ABSOLUTE):
@@ -239,7 +240,7 @@ def largest_loss(
 def group_barrier(
     networks: Sequence[TwoLayer], x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"
 ) -> Estimate:
-    """L(mean of the networks) - mean of their losses, a number. It is negative if averaging helps.
+    """L(mean of the networks) - mean of their losses, a number. A negative number means that averaging helps.
 
     Args:
         networks: two or more networks of one shape, which get equal weights.
@@ -334,7 +335,7 @@ def _rounding(segment: Segment, loss: Loss, path: PiecewisePolynomial) -> float:
 def _deviation(segment: Segment, loss: Loss, largest: float = 0.0) -> float:
     """The largest error of the mean loss that the rounding errors of the outputs can cause.
 
-    `largest` is a bound of the mean loss, on which the error of a polynomial loss depends.
+    `largest` is a bound of the mean loss. The error of the squared and of the absolute loss depends on `largest`.
     """
     parts = [part for part, _ in segment.chunks(segment.x)]
     errors = np.concatenate([row_norms(part.output_error) for part in parts])
@@ -342,7 +343,8 @@ def _deviation(segment: Segment, loss: Loss, largest: float = 0.0) -> float:
     if loss is SQUARED:  # the term `squaring` is the rounding of the pieces' squares
         squaring = 512 * LONG_EPS * (float(np.mean(terms**2)) + abs(largest))
         return _moved_square(errors, largest) + squaring + 8 * EPS * abs(largest) + UNDERFLOW
-    # once for the output's error, twice more because rounding may have moved the alpha at which a sign changes
+    # the outputs' mean error counts three times: once as such, and twice because rounding may have moved the alpha at
+    # which a sign changes
     if loss is ABSOLUTE:
         return 3 * float(errors.mean()) + 8 * EPS * abs(largest) + UNDERFLOW
     return (loss.lipschitz or 1.0) * float(errors.mean()) + 32 * EPS * (1 + float(terms.mean()))
@@ -355,8 +357,11 @@ def _centroid_error(networks: Sequence[TwoLayer], x: np.ndarray, loss: Loss, lar
 
 
 def _moved_square(errors: np.ndarray, largest: float) -> float:
-    """How much a mean square of at most `largest` changes if each sample changes by its error, by Cauchy-Schwarz."""
-    off = float(row_norms(errors[None])[0]) / np.sqrt(len(errors))  # not by the mean of squares, which may underflow
+    """A bound of the change of a mean square of at most `largest` if each sample changes by at most its error.
+
+    The bound follows from the inequality of Cauchy and Schwarz.
+    """
+    off = float(row_norms(errors[None])[0]) / np.sqrt(len(errors))  # the mean of the squares might underflow
     return float(2 * np.sqrt(max(largest, 0) + UNDERFLOW) * off + off**2)
 
 

@@ -23,7 +23,7 @@ LONGEST = 2 * np.pi / 1024
 
 @dataclass(frozen=True, eq=False)
 class CircleOutputs:
-    """Outputs of networks at the Gauss points of the pieces into which the neurons of all of them cut the circle."""
+    """Outputs of networks at the Gauss points of the pieces of the circle that the module's docstring describes."""
 
     angles: Float[np.ndarray, " q"]  # the angles t of the points, (q,)
     shares: Float[np.ndarray, " q"]  # the share of the circle for which each point counts, (q,), with sum 1

@@ -16,7 +16,7 @@ from ntkfl.problem import finite_array
 class GridBarrier:
     """The largest excess on a grid.
 
-    It is a lower bound of the barrier, since the excess may be larger between the points.
+    The largest excess on a grid is a lower bound of the barrier, since the excess may be larger between the points.
 
     Args:
         value: the largest excess over the straight line between the values at the ends.

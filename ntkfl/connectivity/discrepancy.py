@@ -50,8 +50,8 @@ def linear_cka(first: Float[np.ndarray, "n p"], second: Float[np.ndarray, "n q"]
     Raises:
         ValueError: the numbers of samples differ or are below two; outputs are not finite, or are the same for all
             samples.
-    Source: |Y'X|_F^2 / (|X'X|_F |Y'Y|_F) with centred columns; IMA uses it as a proxy for the covariance. It is defined
-    as in arXiv:1905.00414 (Kornblith et al. 2019).
+    Source: |Y'X|_F^2 / (|X'X|_F |Y'Y|_F) with centred columns, as in arXiv:1905.00414 (Kornblith et al. 2019). IMA uses
+    linear CKA as a proxy for the covariance.
 
     Example:
         >>> import numpy as np

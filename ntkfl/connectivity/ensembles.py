@@ -1,6 +1,6 @@
-"""Two ways of averaging models: their outputs (WENS), or their weights (FMA).
+"""Two ways of averaging models: their outputs (WENS in the paper on IMA), or their weights (FMA in this paper).
 
-Networks only have to be evaluated. They are `TwoLayer` or, for any torch module, `TorchNetwork`.
+The functions only evaluate and average networks. A network is a `TwoLayer` or, for any torch module, a `TorchNetwork`.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from ntkfl.estimate import Estimate
 
 
 def evaluated_group_barrier(evaluate: Callable[[AnyNetwork], float], networks: Sequence[AnyNetwork]) -> float:
-    """evaluate(mean of the networks) less the mean of evaluate(network). It is negative if averaging helps.
+    """evaluate(mean of the networks) less the mean of evaluate(network); a negative value means that averaging helps.
 
     Args:
         evaluate: the function that gives the mean loss of a network.

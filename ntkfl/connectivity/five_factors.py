@@ -21,8 +21,8 @@ class ErrorFactors:
         cross: twice the mean of the product of the two parts; `bias` is train_bias + heterogeneity_bias + cross.
         variance: sum_k p_k^2 Var f_k.
         covariance: sum over k != k' of p_k p_k' Cov(f_k, f_k').
-        remainder: E[2 (f_WENS - y)(f_FMA - f_WENS) + (f_FMA - f_WENS)^2], which may have either sign and is of order
-            E[locality^2].
+        remainder: E[2 (f_WENS - y)(f_FMA - f_WENS) + (f_FMA - f_WENS)^2], which may have either sign and is of order E
+            Delta^2. Delta is the largest distance of a client's weights from their mean, see `ensembles.locality`.
         ensemble_error: E(y - f_WENS)^2, computed directly.
         averaged_error: E(y - f_FMA)^2, computed directly.
     """
@@ -63,8 +63,9 @@ def error_factors(
 
     Raises:
         ValueError: shapes do not fit; the weights do not sum to 1; an entry is not finite; or an owner is no client.
-    Source: IMA, Theorem 1 (13)-(14) and Eq (11); averaging/I4, I5. Each draw must be of all clients together, by the
-    joint law of a round, since every covariance is zero if the clients' models are drawn independently (averaging/I6).
+    Source: IMA, Theorem 1 (13)-(14) and Eq (11); averaging/I4, I5. In each draw the models of all clients must be drawn
+    together, from the joint law of a round. If the clients' models were drawn independently, every covariance would be
+    zero (averaging/I6).
     """
     outputs, averaged, y, owner, weights = _checked(outputs, averaged, y, owner, weights)
     mean = outputs.mean(axis=0)  # (K, n)

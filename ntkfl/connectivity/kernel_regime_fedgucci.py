@@ -8,11 +8,11 @@ from ntkfl.problem import Setup
 
 
 def equivalent_setup(setup: Setup, beta: float) -> Setup:
-    """The steps with which FedAvg has the same global models as FedGuCci(beta) has with the steps of `setup`.
+    """The steps with which FedAvg has the global models that FedGuCci(beta) has with the steps of `setup`.
 
-    The local step is multiplied by 1 + beta/3, the server's by 1 + beta/(6 + 2 beta). This is exact for a model that is
-    linear in its weights, hence at infinite width. So FedGuCci's global models at infinite width are those of
-    `kernel_regime(problem, equivalent_setup(setup, beta))`. The local models differ, see `overshoot`.
+    The local step is multiplied by 1 + beta/3, the server's by 1 + beta/(6 + 2 beta). The global models are exactly the
+    same if the model is linear in its weights, hence at infinite width. So FedGuCci's global models at infinite width
+    are those of `kernel_regime(problem, equivalent_setup(setup, beta))`. The local models differ, see `overshoot`.
 
     Args:
         setup: the steps of FedGuCci.
@@ -27,7 +27,7 @@ def equivalent_setup(setup: Setup, beta: float) -> Setup:
 
 
 def overshoot(beta: float) -> float:
-    """The number c = beta / (6 + 2 beta): the residual of a converged client is -c times that of the global model.
+    """The number c = beta / (6 + 2 beta): a converged client has -c times the residual of the global model.
 
     Args:
         beta: weight of the connectivity loss, at least 0.

@@ -2,8 +2,8 @@
 
 The gradient of the connectivity loss to the anchor w_a is the integral over alpha of alpha grad L(alpha w + (1 - alpha)
 w_a). The integrand is a polynomial in alpha, of degree 2 for the squared loss and 4 for the fourth power, which Boole's
-rule integrates exactly. So in rational arithmetic the run is exact. It does not use the theorem with which it is
-compared.
+rule integrates exactly. So in rational arithmetic the run is exact. The run is compared with the theorem on FedGuCci's
+equivalent FedAvg (fedgucci/X4), and the code here does not use this theorem.
 """
 
 from collections.abc import Callable, Sequence
@@ -182,7 +182,7 @@ def fedavg(
     anchors: int = 1,
     arithmetic: Arithmetic = double,
 ) -> np.ndarray:
-    """The global weights of every round of FedAvg with these steps in place of those of the run, (T+1, p).
+    """The global weights of every round of FedAvg with the given steps in place of the run's own steps, (T+1, p).
 
     Args:
         run: the data, the start and the participants.

@@ -88,8 +88,8 @@ def checked_labels(loss: Loss | None, y: np.ndarray, n: int, n_outputs: int) -> 
         n_outputs: number of outputs of the network.
 
     Raises:
-        ValueError: the number of labels is not that of the samples; labels do not fit the loss; or the loss is for one
-            output and the network has several.
+        ValueError: the numbers of labels and samples differ; labels do not fit the loss; or the loss is for one output
+            and the network has several.
     """
     y = finite_array("y", y)
     classes = loss is CROSS_ENTROPY or (loss is None and n_outputs > 1)

@@ -34,7 +34,7 @@ def region_size(
 ) -> Estimate:
     """d_eps = |{w in the cube: L(w) < eps}|^(1/S), a number, from uniform points.
 
-    This is for few parameters, about S <= 8.
+    The method is for few parameters, about S <= 8.
 
     Args:
         losses: L at points (N, S).
@@ -87,11 +87,12 @@ def split_region_size(
 ) -> Estimate:
     """d_eps for many parameters, a number, by multilevel splitting.
 
-    The volume is a product of shares of about QUANTILE. The particles of each level start from those particles whose
-    losses were below the last level's quantile, and make random moves in the cube that stay below this quantile. An
-    error of 1 in the logarithm of the volume is an error of only 1/S in the logarithm of d_eps. The error is that of
-    Student's interval over independent runs. It does not cover a bias, which falls with the number of particles: on a
-    ball with S = 20 the bias is 1.4% of d_eps with 150 particles, and below 1% with 500.
+    The volume is a product of shares of about QUANTILE. Each level starts from the particles whose losses were below
+    the last level's quantile. The particles make random moves in the cube; a move is refused if it leads to a loss that
+    is not below this quantile. An error of 1 in the logarithm of the volume is an error of only 1/S in the logarithm of
+    d_eps. The error of the result is given by Student's interval over independent runs. This error does not cover a
+    bias, which falls with the number of particles: on a ball with S = 20 the bias is 1.4% of d_eps with 150 particles,
+    and below 1% with 500.
 
     Args:
         losses: L at points (N, S).

@@ -98,7 +98,7 @@ class TwoLayer:
         return np.maximum(checked_inputs(self, x) @ self.hidden.T, 0) @ self.readout.T
 
     def vector(self) -> Float[np.ndarray, " S"]:
-        """All parameters as one vector, (S,), those of the hidden layer first."""
+        """All parameters as one vector, (S,): first the hidden weights, then the readout."""
         return np.concatenate([self.hidden.ravel(), self.readout.ravel()])
 
     def at(self, vector: Float[np.ndarray, " S"]) -> TwoLayer:
@@ -259,9 +259,9 @@ class AffineTwoLayer:
     def with_unit(self) -> TwoLayer:
         """The whole function as a network without biases on the inputs that `with_constant` returns.
 
-        A further unit adds the output bias; its value is 1 on every input. It has the same incoming weights in all
-        networks, so that on a segment between two such networks the outputs are those on the segment of the networks
-        with biases.
+        A further unit adds the output bias; the value of this unit is 1 on every input. The unit's incoming weights are
+        the same in all networks. So the networks on a segment between two results of this method have the same outputs
+        as the networks on the segment between the two networks with biases.
         """
         inner = self.with_feature()
         shift = np.zeros(inner.n_outputs) if self.output_bias is None else self.output_bias
@@ -272,7 +272,7 @@ class AffineTwoLayer:
 
 
 def without_biases(networks: Sequence[AffineTwoLayer]) -> tuple[list[TwoLayer], bool, bool]:
-    """The same functions as networks without biases. Their inputs may need a further feature that is constantly 1.
+    """Networks without biases that have the same functions. Their inputs may need a further feature that is always 1.
 
     All networks are changed in the same way. So every point of their segments, planes and means has the same function
     as the corresponding point for the networks with biases.

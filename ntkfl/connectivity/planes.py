@@ -83,7 +83,7 @@ def plane_through(vectors: Sequence[Float[np.ndarray, " S"]]) -> Plane:
     width, length = np.linalg.norm(across), np.linalg.norm(up)
     first = across / width if width > 0 else across
     rest = up - (up @ first) * first
-    # subtracted twice, since after the first time rounding leaves a part along the first axis
+    # the part along the first axis is subtracted twice, since rounding leaves some of it after the first subtraction
     rest = rest - (rest @ first) * first
     height = np.linalg.norm(rest)
     if not width > 0 or not height > 1e-12 * length:

@@ -45,7 +45,7 @@ def least_barrier(
     start: Int[np.ndarray, " h"] | None = None,
     evaluations: int = 2000,
 ) -> LeastBarrier:
-    """The order of the second network's units with the smallest loss barrier, as far as it is found.
+    """The order of the second network's units that has the smallest loss barrier among the orders that were tried.
 
     Up to 8 units all orders are tried. With more units, a local search exchanges two units at a time. It makes an
     exchange that certainly lowers the barrier, and ends when no exchange does. Computed barriers of logistic and
@@ -57,7 +57,7 @@ def least_barrier(
         x: inputs, shape (n, l).
         y: labels, shape (n,) or (n, C), see `LOSSES`.
         loss: "squared" (default), "absolute", "logistic" or "cross-entropy".
-        start: the first order of the search, for example that of an alignment; default: the given order.
+        start: the first order of the search, for example `Alignment.permutation`; default: the given order.
         evaluations: the largest number of barriers that the search computes; default 2000.
 
     Raises:

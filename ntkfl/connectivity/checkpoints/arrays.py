@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 OURS = ("hidden", "readout", "bias", "output_bias")
-# if a file has several networks, the network under the first of these keys that the file has is read
+# keys of a dict in a file; if the file has several networks, the first of these keys in the file names the one to read
 USUAL = ("state_dict", "model_state_dict", "model")
 
 
 class Arrays(NamedTuple):
     """float64 arrays by name.
 
-    `ordered` says whether they are in the order of the layers, as in all but safetensors files.
+    `ordered` says whether the arrays are in the order of the layers, as in all files but safetensors files.
     """
 
     named: Mapping[str, np.ndarray]
@@ -74,7 +74,7 @@ def _of_torch(path: Path) -> dict[str, np.ndarray]:
     import torch
 
     try:
-        # torch warns about files that it has not written; these are refused here
+        # torch warns about files that it has not written; this function raises an error for such files
         with warnings.catch_warnings(action="ignore"):
             kept = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
@@ -103,7 +103,7 @@ def _is_layer(state: Mapping[str, Any]) -> bool:
 
 
 def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every dict or list in the contents that has a matrix, by the keys that lead to it.
+    """Every dict or list in the contents that has a matrix. Its name joins the keys that lead to this dict or list.
 
     Optimizers' states are left out.
     """
@@ -122,10 +122,10 @@ def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _usual(states: Mapping[str, Any], path: Path) -> str:
-    """The name of the network that is read if a file has several networks. Its key is usual in checkpoints.
+    """The name of the network that is read if a file has several networks: the first key of USUAL in `states`.
 
     Raises:
-        ValueError: no network is under such a key.
+        ValueError: no network is under a key of USUAL.
     """
     names = ", ".join(states)
     chosen = next((name for name in USUAL if name in states), None)

@@ -16,9 +16,9 @@ PART = re.compile(r"(weights?|kernels?|w|biases|bias|b)(?=_?\d*$)", re.IGNORECAS
 
 
 class _Reading(NamedTuple):
-    """An assignment of the arrays to two layers that fits their shapes.
+    """An assignment of the arrays to two layers that fits the arrays' shapes.
 
-    It has the names of both weights in the layers' order, whether weights were transposed, and the layers.
+    The fields are the names of both weights in the layers' order, whether weights were transposed, and the layers.
     """
 
     names: tuple[str, ...]
@@ -30,8 +30,8 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
     """The arrays under the names hidden and readout and, if the file has biases, bias and output_bias.
 
     Weights named NAME.weight are (outputs, inputs), as torch has them; weights named kernel are (inputs, outputs); for
-    other weights the shapes decide. The first layer is the one with as many outputs as the other layer has inputs. If
-    both orders are possible, the numbers in the names decide, or the order in the file.
+    other weights the shapes decide. The first layer has as many outputs as the second layer has inputs. If both orders
+    of the layers are possible, the numbers in the names decide, or the order in the file.
 
     Raises:
         ValueError: the arrays are not those of two linear layers, or it is not certain which array is which.
@@ -75,9 +75,10 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
 
 
 def _biases(names: Sequence[str], matrices: Sequence[str], vectors: Sequence[str]) -> dict[str, str] | None:
-    """For each matrix with a bias, the name of the bias; None if it is unclear.
+    """For each matrix with a bias, the name of the bias; None if it is unclear to which matrix a vector belongs.
 
-    It is the vector whose name fits the matrix's name, or in a list the vector that follows the matrix.
+    The bias is the vector whose name fits the matrix's name. In a list without such names, the bias is the vector that
+    follows the matrix.
     """
     if any(PART.search(name) for name in names):
         of = {PART.sub("", name): name for name in matrices}
@@ -92,7 +93,7 @@ def _biases(names: Sequence[str], matrices: Sequence[str], vectors: Sequence[str
 def _reading(
     arrays: Mapping[str, np.ndarray], names: Sequence[str], bias_of: Mapping[str, str], transposed: bool
 ) -> _Reading | None:
-    """The layers in this order, with weights as (outputs, inputs); None if the shapes do not fit."""
+    """The layers in the order `names`, with weights as (outputs, inputs); None if shapes or names do not fit."""
     if any(name.endswith("kernel" if not transposed else "weight") for name in names):
         return None
     weights = [np.ascontiguousarray(arrays[name].T) if transposed else arrays[name] for name in names]

@@ -1,14 +1,20 @@
 """The accuracy along a segment, enclosed by two step functions.
 
-A margin is the output of the label's class less that of another class; for one output it is y f. A sample is classified
-correctly at alphas where all its margins are positive; if outputs are tied, it counts as wrong.
+A margin is the output of the label's class less the output of another class; for a network with one output f the margin
+is y f. A sample is classified correctly at alphas where all its margins are positive; if outputs are tied, the sample
+counts as wrong.
 
-A strip is an interval of alpha in which a margin differs from 0 by at most its rounding error, so that floats do not
-decide whether the sample is correct. Some strips are decided in integers, as far as EXACT_WORK allows: strips that
-overlap or touch, strips that are not narrow, strips that contain an end of the segment, and strips on both sides of
-which the sample is correct. (In the last kind of strip the sample may be wrong in between, or a margin may only touch 0
-at a single alpha, which is no change.) Integers give the exact order of the alphas at which samples change between
-correct and wrong. All other strips make the enclosure wider.
+A strip is an interval of alpha in which a margin differs from 0 by at most its rounding error. In a strip, floats do
+not decide whether the sample is correct. Some strips are decided in integers, as far as EXACT_WORK allows:
+
+- strips that overlap or touch;
+- strips that are not narrow;
+- strips that contain an end of the segment;
+- strips before and after which the sample is correct. (Within such a strip the sample may be wrong. Or a margin may
+  only touch 0 at a single alpha; this is no change between correct and wrong.)
+
+Integers give the exact order of the alphas at which samples change between correct and wrong. All other strips make the
+enclosure wider.
 """
 
 from __future__ import annotations
@@ -36,8 +42,8 @@ Row = tuple[float, float, int, int, int, int]
 class Strips:
     """Strips in which a sample is undecided: the sample, the ends, and whether it is correct.
 
-    `before` and `after` are 1 if the sample is correct before or after the strip, and 0 if it is wrong there. `low` and
-    `high` are bounds of this number within the strip.
+    `before` and `after` are 1 if the sample is correct before or after the strip, and 0 if the sample is wrong there.
+    Within the strip the sample counts as at least `low` and at most `high`, where 1 is correct and 0 is wrong.
 
     A strip that has been decided does not belong to a single sample. It has numbers of correct samples in place of ones
     and zeros.
@@ -61,7 +67,8 @@ class Strips:
     def is_plain(self, group: np.ndarray) -> bool:
         """Whether the group need not be decided in integers.
 
-        This is so if the group is a single narrow strip, and the sample changes there or is wrong on both sides.
+        The answer is yes if the group is a single narrow strip, does not contain an end of the segment, and the sample
+        either changes between correct and wrong there or is wrong before and after the strip.
         """
         first = group[0]
         alone = len(group) == 1 and self.right[first] - self.left[first] < NARROW
@@ -137,7 +144,7 @@ def _row(low: float, high: float, old: int, new: int, least: int) -> Row:
     """The row of a piece around a change, at which `least` samples are correct.
 
     The largest number of correct samples within the piece is `least`, unless a neighbouring piece has `least` correct
-    samples too. Then it is the larger of the numbers in the neighbouring pieces.
+    samples too. In this case the largest number is the larger of the numbers in the neighbouring pieces.
     """
     beside = [number for number, seen in ((old, low > 0), (new, high < 1)) if seen]
     return low, high, old, new, least, max(old, new) if least in beside else least

@@ -1,11 +1,11 @@
 """The barrier and the integral of a loss that is convex and Lipschitz in the outputs, with proved error bounds.
 
 The barrier. On an interval of width w, the outputs of a sample differ from their chord by at most w/4 times the total
-variation V of their slope (with a kink in the middle they differ by exactly this). Along this chord a convex loss is at
-most the straight line between its values at the two ends. Let the excess be the loss less the straight line between its
-values at alpha = 0 and 1. On the interval, the excess is at most the larger excess at the interval's two ends plus L w
-mean(V)/4. L is the Lipschitz constant, and the mean is over samples. Intervals on which the excess could be larger than
-the largest value found are halved.
+variation V of their slope. (If the slope changes only at a kink in the middle, the difference reaches w V/4.) Along
+this chord a convex loss is at most the straight line between its values at the two ends. Let the excess be the loss
+less the straight line between its values at alpha = 0 and 1. On the interval, the excess is at most the larger excess
+at the interval's two ends plus L w mean(V)/4. L is the Lipschitz constant, and the mean is over samples. Intervals on
+which the excess could be larger than the largest value found are halved.
 
 The integral of a logistic or cross-entropy loss, with a proved error bound.
 
@@ -15,8 +15,9 @@ the centre by at most B r + K r^2, with B = H max |d'| and K = H^2 max |d''|/2. 
 half of this bound, so it is at most pi/3 if B r + K r^2 <= 2 pi/3. Then 1 + sum_k exp d_k has at least half the size of
 1 + sum_k |exp d_k|, so that the differential of g is at most twice the largest differential of the d_k. Hence g differs
 from its value at the centre by at most M = 4 pi/3. The Chebyshev coefficients of g are then below 2 M r^-k. A Gauss
-rule of q >= 2 points is exact for the Chebyshev polynomials of degree k < 2 q and of odd degree. For each of the others
-its error is at most 2 + 2/15. So for g its error is at most H (64/15) M r^(-2q) / (1 - r^-2).
+rule of q >= 2 points is exact for the Chebyshev polynomials of degree k < 2 q and of odd degree. For every other
+Chebyshev polynomial the error of the rule is at most 2 + 2/15. So for g the error of the rule is at most H (64/15) M
+r^(-2q) / (1 - r^-2).
 """
 
 from collections.abc import Callable
@@ -76,7 +77,7 @@ def _counts(wanted: np.ndarray, most: int) -> np.ndarray:
 def _relative_error(radius: np.ndarray, reach: np.ndarray) -> np.ndarray:
     """A bound on each piece's error, divided by its half-width.
 
-    If the radius is too small, it uses that the slope of g is at most the largest slope of the d_k.
+    If the radius is too small, the bound follows from the slope of g, which is at most the largest slope of the d_k.
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         sure = 64 / 15 * CHANGE * radius ** (-2.0 * len(NODES)) / (1 - radius**-2.0)

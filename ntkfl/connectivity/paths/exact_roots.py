@@ -52,9 +52,10 @@ class ExactSegment:
         return self._seen[key]
 
     def changes(self, x: np.ndarray, label: int, low: float, high: float) -> tuple[bool, list[tuple[Root, bool]]]:
-        """Whether x is classified correctly just after `low`, and each alpha below `high` at which this changes.
+        """Whether x is classified correctly just after `low`, and the changes between correct and wrong below `high`.
 
-        The alphas are in ascending order, each with the answer just after it. A tie at a single alpha is no change.
+        Changes are in ascending order of alpha. Each is given by its alpha and whether x is classified correctly just
+        after it. A tie at a single alpha is no change.
         """
         (a, c), (v1, v2) = self._sides(x), self._readouts
         left, right = Fraction(low), Fraction(high)

@@ -28,7 +28,7 @@ class PiecewisePolynomial:
     error: float = 0.0  # a bound of the errors of the values that come from rounding in the summation of the pieces
 
     def at(self, alpha: np.ndarray | float) -> np.ndarray:
-        """The values at points of [0, 1]. At an edge it is the value of the piece to the right."""
+        """The values at points of [0, 1]. At an edge the value of the piece to the right is taken."""
         points = np.asarray(alpha, LONG)
         piece = np.clip(np.searchsorted(self.edges, points, side="right") - 1, 0, len(self.coefficients) - 1)
         return np.asarray(_horner(self.coefficients[piece], points), float)

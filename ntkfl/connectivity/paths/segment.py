@@ -93,7 +93,7 @@ class Segment:
 
     @property
     def crossings_in_all(self) -> int:
-        """The number of crossings of all samples, up to rounding. It is counted for a few samples at a time."""
+        """The number of crossings of all samples, up to rounding. Crossings are counted for a few samples at a time."""
         rows = max(1, CHUNK // len(self.first.hidden))
         return sum(
             int(np.count_nonzero((part @ self.first.hidden.T >= 0) != (part @ self.second.hidden.T >= 0)))
@@ -215,7 +215,8 @@ class Segment:
     def absolute_terms(self) -> np.ndarray:
         """A bound of |f| on the whole segment, (n, C).
 
-        It is the sum, over the units that may be on, of the larger |v| times the larger |U x| of both networks.
+        The bound is a sum over the units that may be on. A unit's term is the larger |v| of both networks times the
+        larger |U x| of both networks.
         """
         (a, c), (v1, v2) = self._sides, self._readouts
         may_be_on = np.maximum(a, c) > -self._product_error
@@ -226,9 +227,9 @@ class Segment:
     def output_error(self) -> np.ndarray:
         """A bound of the error of the outputs at any alpha, if they are computed from the pieces, (n, C).
 
-        The error has three parts: that of the products U x, that of the sums over the units, and that of the edges,
-        which are rounded to float64. Between an edge and the true crossing the wrong piece is used; its error is at
-        most |v| |a - c| times the distance of edge and crossing.
+        Three roundings contribute: of the products U x, of the sums over the units, and of the edges to float64.
+        Between an edge and the true crossing the wrong piece is used; the error of the wrong piece is at most
+        |v| |a - c| times the distance of edge and crossing.
         """
         largest = np.maximum(*(np.abs(v) for v in self._readouts))
         (a, c) = self._sides

@@ -78,7 +78,7 @@ class TorchNetwork:
         return np.concatenate([value.double().cpu().numpy().ravel() for _, value in self._weights()])
 
     def at(self, vector: Float[np.ndarray, " S"]) -> TorchNetwork:
-        """The network of the same shape with these weights, each in the type that it has here.
+        """The network of the same shape with these weights, each in the type of this network's weight.
 
         Args:
             vector: the weights, shape (S,).
@@ -224,8 +224,8 @@ def unit_numbers(network: TorchNetwork, x: Tensor | np.ndarray, by: By = "weight
 
     Raises:
         ValueError: `by` is unknown, or there is no sample. The module cannot be followed, or has no units that can be
-            permuted; the message names the weights and the reason. Activations or parts are not finite. For outputs:
-            they have no gradient.
+            permuted; the message names the weights and the reason. Activations or parts are not finite. `by` is
+            "outputs", and the outputs have no gradient.
         TooLittleMemory: for outputs, the parts do not fit into memory.
     """
     if by not in RULES:
@@ -357,7 +357,7 @@ Means = list[Float[np.ndarray, "units units"]]
 def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders] = ()) -> Orders:
     """Orders near a stationary point of a relaxed problem.
 
-    Usually they are better starts for `match` than given orders. In the relaxed problem each group has a doubly
+    Usually these orders are better starts for `match` than given orders. In the relaxed problem each group has a doubly
     stochastic matrix in place of an order, and the inner product of the two networks is maximised. All matrices change
     together, by the method of Frank and Wolfe. If a tensor has more than two axes of units, the step length is computed
     as if the objective were quadratic along the step.
@@ -365,8 +365,8 @@ def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders]
     Args:
         pairs: the numbers of both networks that are compared.
         sizes: the sizes of the groups.
-        begin: lists of orders, each list with one order for each group. The start is their mean; if there are none, the
-            mean of all possible orders.
+        begin: lists of orders, each list with one order for each group. The method of Frank and Wolfe starts from the
+            mean of the lists. If there are no lists, it starts from the mean of all possible orders.
 
     Raises:
         TooLittleMemory: the matrices do not fit into memory.

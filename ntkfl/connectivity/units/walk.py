@@ -392,7 +392,8 @@ class Units:
         sizes: the size of each group.
         factors: for every weight the factors of all its axes, in order. If a weight is reshaped to the sizes of its
             factors, each factor is an axis.
-        held: weights whose first axis is held although it is not the network's output, with the reason.
+        held: weights whose first axis is held, with the reason. Weights whose first axis is held because it belongs to
+            the network's outputs or inputs are left out.
     """
 
     names: tuple[str, ...]
@@ -552,7 +553,7 @@ def _where(after: str) -> str:
 def _fitting(axes: Sequence[Axis], tensor: Tensor) -> list[Axis]:
     """The axes if their lengths are the sizes of the tensor. An axis of another length is replaced by a held axis.
 
-    That happens for the last part of a split, which may be shorter.
+    The last part of a split may be shorter than the other parts, and so have such an axis.
     """
     return [
         atoms if length(atoms) == size else axis(size, "it is a part of a split")
