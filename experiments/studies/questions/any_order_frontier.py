@@ -122,8 +122,7 @@ def _first_rounds(problem: Problem, setup: Setup) -> dict[str, float]:
 def _converges(problem: Problem, setup: Setup, weights: Weights) -> bool:
     """Whether the certificate of X.11 or of X.12 holds.
 
-    Both are computed with error bounds (ball arithmetic), but only if a computation in float64 expects one of them to
-    hold.
+    They are computed with error bounds (ball arithmetic), but only if a computation in float64 expects X.12 to hold.
     """
     if not expected(problem, setup, weights).promising:
         return False
