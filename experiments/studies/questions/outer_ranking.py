@@ -48,7 +48,7 @@ def problem() -> Problem:
     """The data of every cell.
 
     Clients have equal numbers of samples. So a step on sums of squares equals a step on means with a step size that is
-    larger by this number.
+    this number times as large.
     """
     return data.digits(SAMPLES, clients=CLIENTS, partition=PARTITION)
 
@@ -192,9 +192,9 @@ class Ranking:
     def trained_order(self, first: int, other: int) -> int:
         """The sign of the difference of two candidates' trained losses, or 0 if the difference is within its error.
 
-        The means of the logarithms of the losses are compared. With probability LEVEL or more, the intervals of all
-        pairs of candidates are right together. A loss that is infinite for all seeds is larger than a loss that is
-        finite for all seeds.
+        The means of the logarithms of the losses are compared by Student's intervals. If the differences of the
+        logarithms are normal, the intervals of all pairs of candidates are right together with probability LEVEL or
+        more. A loss that is infinite for all seeds is larger than a loss that is finite for all seeds.
         """
         pairs = len(self.names) * (len(self.names) - 1) / 2
         one, two = self.trained[first, :, -1], self.trained[other, :, -1]
@@ -206,7 +206,7 @@ class Ranking:
         return int(np.sign(ends[1] - ends[0])) if ends[0] * ends[1] < 0 else 0
 
     def rounds_lost(self, picked: np.ndarray) -> int:
-        """By how many rounds the candidate that trained best is ahead of the candidate that was predicted to be best.
+        """By how many rounds the candidate of least trained loss is ahead of the candidate of least expected loss.
 
         These rounds remain in the budget when the first has reached the final loss of the second. Losses are geometric
         means over the seeds `picked`.
