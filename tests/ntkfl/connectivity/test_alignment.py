@@ -1,7 +1,7 @@
 """Tests of the alignment of two-layer networks, which permutes the units of one network to bring it near to another.
 
-The function stays the same, and no other permutation of the units brings the networks nearer to each other. Groups are
-aligned consistently. The search for the smallest barrier is tested too.
+The function stays the same, and no other permutation of the units brings the networks nearer to each other. The
+alignment of groups of networks and the search for the smallest barrier are tested too.
 """
 
 from itertools import permutations

@@ -72,7 +72,10 @@ def stepped(m):
 @pytest.mark.parametrize("sizes", [(3, 5, 2), (2, 4, 2), (3, 3, 3), (4, 5, 1)])
 @pytest.mark.parametrize("name", SAVED)
 def test_what_torch_saved_is_read(tmp_path, name, sizes):
-    """Torch's files are read, even if the shapes alone would allow either layer to come first."""
+    """Torch's files are read, even if both orders of the two layers fit the shapes.
+
+    Only a list of square matrices without names is refused.
+    """
     of = module(*sizes)
     torch.save(SAVED[name](of), tmp_path / name)
     if name == "list.pt" and sizes == (3, 3, 3):
@@ -198,7 +201,7 @@ def test_nothing_is_unpickled_whatever_the_file_is_called(tmp_path, name):
 @given(st.permutations(["0.weight", "0.bias", "2.weight", "2.bias"]), st.integers(1, 3), st.integers(1, 3))
 @settings(deadline=None, max_examples=40)
 def test_names_of_torch_are_read_in_any_order_or_refused(names, features, outputs):
-    """Torch's names are read in any order or refused; no order gives another network."""
+    """Arrays with torch's names are read in any order, or refused: the order never changes the network that is read."""
     state = {name: value.numpy() for name, value in module(features, 4, outputs).state_dict().items()}
     expected = two_layers(state, "it", ordered=True)
     try:

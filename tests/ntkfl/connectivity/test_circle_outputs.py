@@ -1,6 +1,6 @@
 """Tests of networks whose inputs lie on a circle, and of clients that are trained apart.
 
-They are compared with direct evaluation, a fine grid, and Algorithm 1.
+The computed outputs, means and client models are compared with direct evaluation, a fine grid, and Algorithm 1.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""Tests of FedGuCci on a linear model: in rationals it equals FedAvg with other rates.
+"""Tests of FedGuCci on a linear model: in rational arithmetic FedGuCci equals FedAvg with other rates.
 
-The integral in its gradient is tested too.
+The integral in FedGuCci's gradient is tested too.
 """
 
 import numpy as np

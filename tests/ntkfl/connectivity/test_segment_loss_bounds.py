@@ -37,7 +37,7 @@ def test_most_segments_are_told_from_a_level_that_they_stay_away_from():
 
 def test_a_loss_that_is_largest_at_a_kink_between_two_points_of_the_grid_is_not_missed():
     kink = (INTERVALS + 1) / (2 * INTERVALS)
-    # On the segment f = |1 - alpha / kink|.
+    # On the segment the network's output at x is |1 - alpha / kink|.
     start, x = TwoLayer(np.array([[1.0], [-1.0]]), np.ones(2)), np.ones((1, 1))
     end = np.array([1 - 1 / kink, 1 / kink - 1, 1.0, 1.0])
     low, high = absolute_loss_bounds(start, end[None], x, np.ones(1))

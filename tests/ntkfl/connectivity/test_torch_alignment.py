@@ -74,7 +74,7 @@ def test_the_function_of_any_module_stays_and_the_cost_never_rises(seed, by, nam
 def layer_numbers(by, network):
     """Returns the numbers by which units are compared, divided by n^(1/2).
 
-    They are the input of each linear map, or this input times the Jacobian of all later layers.
+    For each linear map, the numbers are the map's input, or this input times the Jacobian of all later layers.
     """
     linear = [(network.state[f"{k}.weight"], network.state.get(f"{k}.bias")) for k in range(0, len(network.module), 2)]
 
@@ -157,7 +157,7 @@ def test_a_network_is_left_as_it_is_beside_itself_and_ties_are_always_broken_ali
     module = mlp(3, 6, 4, 2)
     first, second = networks(module, 3)
     twins = {name: value[[0, 0, 1, 1, 2, 2]] if name.startswith("0.") else value for name, value in first.state.items()}
-    # Every unit has a duplicate, and all units are never active.
+    # Each unit of the first hidden layer has a duplicate, and the second layer reads them all with the weight 0.
     twins["2.weight"] = twins["2.weight"][:, [0, 0, 1, 1, 2, 2]] * 0
     twin = TorchNetwork(module, twins)
     for by in RULES:
@@ -277,10 +277,10 @@ def test_with_one_hidden_layer_it_is_the_group_of_two_layer_networks(seed, by, m
 @given(seeds, st.sampled_from(["activations", "outputs"]), st.sampled_from(COUPLED_NOWHERE), st.sampled_from([None, 1]))
 @settings(max_examples=15)
 def test_permuted_copies_become_one_point(seed, by, name, reference):
-    """A network and its permuted copy become equal, and so do a network and three copies with a reference.
+    """A network and its permuted copy become equal. With a reference, a network and three permuted copies become equal.
 
-    With more than two copies and no reference, the rounds end where no change of one network lowers the distance. There
-    may be several such points.
+    With more than two networks and no reference, the rounds end where no change of a single network lowers the
+    distance. There may be several such points.
     """
     (first,) = networks(NETWORKS[name](), seed, 1)
     units, _ = unit_numbers(first, X)

@@ -1,4 +1,4 @@
-"""Tests of torch modules in functions that only evaluate a network.
+"""Tests of functions that only evaluate networks, with torch modules as the networks.
 
 A module is read as a two-layer network if possible, and is left unchanged.
 """

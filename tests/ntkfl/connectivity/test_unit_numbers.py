@@ -248,7 +248,7 @@ def test_with_three_hidden_layers_hardly_a_run_of_git_re_basin_comes_nearer():
 def test_one_relaxation_restores_a_permuted_copy_of_a_tensor_with_one_group_on_all_axes(seed, axes):
     """One relaxation restores a permuted copy of a tensor all of whose axes belong to one group.
 
-    The inner product is then a polynomial in the order, of the degree `axes`.
+    The inner product is then a polynomial in the permutation matrix; its degree is the number of axes.
     """
     rng = np.random.default_rng(seed)
     target = rng.normal(size=(7,) * axes)

@@ -190,8 +190,9 @@ def test_tied_weights_stay_tied():
     free, _ = units_of(as_function(module), weights, X)
     tied, _ = units_of(as_function(module), weights, X, [names])
     assert free.sizes == (4, 4)
-    # No units are left. The rows of 5.weight are outputs and are held, and so are the rows of 3.weight, which is tied
-    # to it. These rows are the columns of 5.weight, so the columns of 3.weight are held too.
+    # No units are left. The rows of 5.weight are outputs and are held. 3.weight is tied to 5.weight, so the rows of
+    # 3.weight are held too. They belong to the same units as the columns of 5.weight, so these columns are held. By the
+    # tie, the columns of 3.weight are held as well.
     assert tied.sizes == ()
 
 

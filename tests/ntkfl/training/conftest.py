@@ -1,4 +1,4 @@
-"""Marks by which `tests/ntkfl/method_matrix.py` knows the kind and the methods of a test."""
+"""Registers two marks of pytest, by which a test says its kind and its methods to `tests/ntkfl/method_matrix.py`."""
 
 
 def pytest_configure(config):

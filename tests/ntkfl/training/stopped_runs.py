@@ -1,8 +1,8 @@
 """A script that trains in processes that end or wait in the middle of training.
 
 It starts one process for each line of stdin. A line names a function of this file and the folder of the run. Each
-process is forked from this one, so that torch is imported once. stdout gets the output of the process and, after its
-end, its exit status, which is negative if the process was killed.
+process is forked from the script's own process, so that torch is imported once. stdout gets the output of each process
+and, after its end, its exit status, which is negative if the process was killed.
 """
 
 import os
@@ -17,7 +17,7 @@ from ntkfl.training import checkpoint
 
 
 def killed_in_a_round(folder):
-    """Trains until the process kills itself in round 2, after the clients' steps and before the server's."""
+    """Trains until the process kills itself in round 2, after the clients' steps and before the server's step."""
     given = objects("feddyn")
     server = given["method"].server
 

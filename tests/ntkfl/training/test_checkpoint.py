@@ -1,4 +1,4 @@
-"""Tests of checkpoints: a checkpoint is read back bit for bit, and a damaged or foreign one is refused."""
+"""Tests of checkpoints: a checkpoint is read back bit for bit, and a damaged or foreign checkpoint is refused."""
 
 import json
 import os

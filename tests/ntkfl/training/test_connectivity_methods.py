@@ -1,6 +1,6 @@
 """Tests of FedGuCci and FedGuCci+.
 
-They test the options with which these methods equal other methods, the anchors, and closed forms for quadratic losses.
+With some options these methods equal other methods. The anchors, and closed forms for quadratic losses, are tested too.
 """
 
 from dataclasses import replace
@@ -155,7 +155,7 @@ def test_a_large_beta_leads_to_the_minimiser_of_the_mean_loss_between():
     ends = rows(run.round(run.start(), keep_ends=True).ends)
     hessians, linear = quadratics(run.data)
     own = np.array([np.linalg.solve(h, b) for h, b in zip(hessians, linear, strict=True)])
-    assert np.abs(ends - (1.5 * own - start / 2)).max() < 1e-6  # This is the minimiser of w'Hw/6 + a'Hw/6 - b'w/2.
+    assert np.abs(ends - (1.5 * own - start / 2)).max() < 1e-6  # the minimiser of w'Hw/6 + a'Hw/6 - b'w/2, a = start
 
 
 @pytest.mark.parametrize("step", ["joint", "sequential"])

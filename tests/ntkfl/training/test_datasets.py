@@ -70,7 +70,7 @@ def test_more_than_a_hundred_classes_can_be_split(tmp_path):
 
 def test_two_shards_a_client_are_few_classes():
     data = load("digits", samples=500, clients=10, partition="shards:2")
-    # A client has two shards, each of which contains at most one boundary between classes.
+    # A client has two shards, and a shard contains at most one boundary between two classes.
     assert (data.class_counts() > 0).sum(axis=1).max() <= 4
 
 
@@ -228,7 +228,7 @@ def test_every_owner_of_a_table_keeps_a_sample(tmp_path_factory, owners, seed):
         plain = load(file, seed=seed, test=count // 5)
     except ValueError as error:
         assert "owns none of" in str(error) and "test 0: none" in str(error)
-        assert load(file, seed=seed, test=0).clients == data.clients  # The message names this remedy.
+        assert load(file, seed=seed, test=0).clients == data.clients  # The message suggests test=0.
     else:
         assert torch.equal(plain.x, data.x) and torch.equal(plain.x_test, data.x_test)
 

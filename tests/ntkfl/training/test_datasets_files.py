@@ -190,7 +190,7 @@ def test_the_5000_images_of_mnist_are_balanced():
     assert data.x.shape == (5000, 1, 28, 28)
     assert np.bincount(data.y).tolist() == [500] * 10
     ink = torch.stack([data.x[data.y == c].mean() for c in range(10)])
-    assert ink.argmin() == 1 and ink.argmax() == 0  # Digit 1 has the least ink, digit 0 the most.
+    assert ink.argmin() == 1 and ink.argmax() == 0  # The mean pixel is smallest for digit 1, largest for 0.
 
 
 def test_damaged_mnist_tables_are_refused(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Tests of GLUE in its published .tsv files, which are written small and read back.
+"""Tests of GLUE in its published .tsv files: small files of this format are written and read back.
 
 The WordPiece tokens of its sentences are tested too.
 """

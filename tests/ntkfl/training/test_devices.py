@@ -1,4 +1,4 @@
-"""Tests of devices, which have the names that torch gives them: an absent one is refused before any work."""
+"""Tests of devices, named as in torch: a device that the machine does not have is refused before any work."""
 
 import re
 

@@ -17,7 +17,7 @@ from ntkfl.training.optimizers import SGD, Adam
 from ntkfl.training.schedules import Exponential
 from ntkfl.training.tree import flatten, tree_map
 
-SIZES = (5, 1, 9, 4, 7, 2)  # The sizes differ on purpose.
+SIZES = (5, 1, 9, 4, 7, 2)  # The clients' numbers of samples differ on purpose.
 
 
 def some_data(sizes=SIZES, clients=None, seed=0):

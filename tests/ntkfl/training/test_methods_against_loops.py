@@ -130,7 +130,7 @@ def test_in_float32_everything_stays_float32_and_close(case):
 def test_a_client_without_samples_moves_nothing(case):
     """A client without samples moves nothing.
 
-    It has no weight in means by size. In uniform means it is one of M clients, with Delta = 0.
+    Means that are weighted by sizes leave this client out. Uniform means have it as one of M clients, with Delta = 0.
     """
     method, options = CASES[case]
     run = on_classes(method, options=options, at_once=1 if method == "cyclic" else 16)

@@ -40,7 +40,7 @@ def test_options_reach_the_method():
     built = build("scaffold", CrossEntropy(), option="I", server_rate=2)
     assert built.local.needs_full_gradient and built.server.server_rate == 2
     assert built.options == {"option": "I", "server_rate": 2}
-    assert build("fedgma", CrossEntropy(), mask="hard").options["threshold"] == 0.8  # This is the default threshold.
+    assert build("fedgma", CrossEntropy(), mask="hard").options["threshold"] == 0.8  # .8 is the default threshold.
     assert options("scaffold")["option"].annotation == Literal["I", "II"]
     assert options("fedprox")["mu"].annotation is float and options("fedprox")["mu"].default == 0.01
 

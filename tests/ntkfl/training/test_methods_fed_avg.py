@@ -90,8 +90,8 @@ def test_a_local_rate_of_zero_moves_nothing(method):
 def test_the_fixed_point_on_quadratics_is_biased_towards_what_local_steps_reach(steps):
     """On quadratics the fixed point is not the optimum unless clients take one step, and it has a closed form.
 
-    A client's K steps are w -> w_i + (I - rate H_i)^K (w - w_i), with its own optimum w_i. The fixed point is that of
-    the mean of these maps.
+    A client's K steps are the map w -> w_i + (I - rate H_i)^K (w - w_i), with the client's own optimum w_i. The fixed
+    point of a round is the fixed point of the mean of these maps.
     """
     run = on_quadratics(steps=steps)
     hessians, linear = quadratics(run.data)

@@ -67,7 +67,7 @@ def error(method, rate, momentum, mu=0.0):
 
 @pytest.mark.parametrize("momentum, mu", [(0.0, 0.0), (0.5, 0.0), (0.9, 0.0), (0.0, 2.0), (0.9, 2.0)])
 def test_unequal_steps_reach_the_optimum_as_the_rate_falls(momentum, mu):
-    """As the rate falls, FedNova's error vanishes to first order, while FedAvg's error stays."""
+    """As the rate falls, FedNova's error falls in proportion to the rate, while FedAvg's error stays."""
     first, second = (error("fednova", rate, momentum, mu) for rate in (2e-4, 1e-4))
     assert second < 0.02 and 1.9 < first / second < 2.1
     assert error("fedavg", 1e-4, momentum) > 0.1
@@ -91,7 +91,7 @@ def test_constant_gradients_are_averaged_by_size_whatever_the_steps(momentum, pu
         steps = np.array([sum(sum(momentum**k for k in range(done + 1)) for done in range(n)) for n in sizes])
     if pull:
         steps = np.array([sum((1 - pull) ** done for done in range(n)) for n in sizes])
-    gradient = -(data.x.T @ data.y).numpy() / len(data.y)  # at w = 0, the mean over all samples
+    gradient = -(data.x.T @ data.y).numpy() / len(data.y)  # the mean gradient over all samples, at w = 0
     moved = flat(run.round(run.start(start)).state.model)
     assert np.abs(moved / rate + (sizes @ steps / sizes.sum()) * gradient).max() < 1e-6
 
@@ -100,7 +100,7 @@ def test_constant_gradients_are_averaged_by_size_whatever_the_steps(momentum, pu
 def test_the_coefficient_is_the_displacement_of_a_unit_gradient(momentum, pull):
     """The coefficient is the displacement under a gradient of size 1.
 
-    The optimizer's own steps give the expected displacement. With a pull and no momentum, a closed form gives it too.
+    The optimizer's own steps give the expected displacement. With a pull and no momentum, a closed form gives the same.
     """
     optimizer, rate, steps = SGD(momentum), 0.1, torch.arange(8, dtype=torch.float64)
     expected = [0.0]

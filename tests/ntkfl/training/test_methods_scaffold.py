@@ -102,7 +102,10 @@ def test_a_constant_gradient_is_kept_as_it_is_whatever_the_momentum(momentum):
 
 
 def test_steps_that_are_padding_do_not_count():
-    """Steps that are padding do not count: tau_i is the number of real steps, here 3, 2, 5, 2, 4 batches of 2."""
+    """Steps that are padding do not count: tau_i is the number of real steps.
+
+    With batches of 2 samples, the five clients take 3, 2, 5, 2 and 4 steps.
+    """
     run = on_quadratics("scaffold", work=LocalWork(epochs=1, batch_size=2), participation=1.0, rate=1e-9)
     w = flat(run.start().model)
     result = run.round(run.start())

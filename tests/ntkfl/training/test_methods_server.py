@@ -115,9 +115,9 @@ def test_above_one_the_soft_mask_is_the_agreement_everywhere():
 @pytest.mark.parametrize("clients", range(1, 40))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_mean_of_signs_meets_its_threshold_exactly(clients, dtype):
-    """A mean of signs meets its threshold exactly.
+    """If the exact mean of signs is at the threshold, the computed mean counts as being at the threshold too.
 
-    Means are sums of rounded shares 1/|S|. If the exact mean meets a threshold, the rounded mean must meet it too.
+    The computed mean is a sum of rounded shares 1/|S|, so that it may be slightly below the exact mean.
     """
     for agreeing in range(clients + 1):
         signs = [1.0] * agreeing + [-1.0] * (clients - agreeing)
@@ -133,9 +133,9 @@ def test_a_mean_of_signs_meets_its_threshold_exactly(clients, dtype):
 
 @pytest.mark.method("fedgma")
 def test_as_released_fedgma_is_nearly_fedavg():
-    """The released FedGMA is nearly FedAvg.
+    """The released FedGMA is nearly FedAvg: only 1e-4 times a mean is subtracted from FedAvg's step.
 
-    Its loop replaces the received model as it runs, and its server rate is 1e-4.
+    The literal loop of the released code also replaces the received model while it runs over the clients.
     """
     run = on_classes("fedgma", options={"released": True, "threshold": 0.4})
     fedavg, released = models(on_classes(), 1)[0], models(run, 1)[0]

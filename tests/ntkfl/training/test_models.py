@@ -1,6 +1,6 @@
 """Tests of models by name: they have the papers' numbers of parameters, and have no hidden state.
 
-The gradient by vmap and refusals are tested too.
+Refusals, and gradients that vmap computes, are tested too.
 """
 
 from itertools import pairwise
@@ -69,13 +69,14 @@ def test_the_counts_of_the_papers(spec, shape, classes, count):
 def residual_count(blocks, widths, projection, norm, channels, classes):
     """Returns the number of parameters of a residual network, counted by hand.
 
-    It counts convolutions, their scale and shift or bias, and the last layer.
+    The parameters are the weights of the convolutions, for each convolution the norm's scale and shift or, without a
+    norm, a bias, and the last layer.
     """
     maps = [(channels, widths[0], 9)] + [(widths[0], widths[0], 9)] * 2 * blocks
     for inputs, outputs in pairwise(widths):
         maps += [(inputs, outputs, 9)] + [(outputs, outputs, 9)] * (2 * blocks - 1)
         maps += [(inputs, outputs, 1)] if projection else []
-    per_map = 2 if norm else 1  # A map has a scale and a shift, or a bias.
+    per_map = 2 if norm else 1  # Each output channel has a scale and a shift or, without a norm, a bias.
     return sum(k * m * pixels + per_map * m for k, m, pixels in maps) + (widths[-1] + 1) * classes
 
 
@@ -119,7 +120,7 @@ def test_counts_of_vgg_and_alexnet():
 
 def test_the_cnn_for_domains_has_the_printed_layer():
     params = build("ima-domain-cnn", some_data((3, 28, 28), 10, n=10), dtype=torch.float32).initial(0)
-    assert (2048, 6272) in {tuple(w.shape) for w in params.values()}  # This is the layer FC(6272, 2048).
+    assert (2048, 6272) in {tuple(w.shape) for w in params.values()}  # the layer FC(6272, 2048) of the paper
 
 
 @pytest.mark.quick_rows(2)

@@ -1,4 +1,4 @@
-"""Tests of IMA, the moving average of the server's models: cases in which it changes nothing, and its lag.
+"""Tests of IMA, the moving average of the server's models: cases in which IMA changes nothing, and the lag of the mean.
 
 Servers and clients that start from the averaged model are tested too.
 """
@@ -61,7 +61,7 @@ def test_a_model_that_stands_still_stays(order):
 
 
 class Drifting(ServerRule):
-    """A server whose model is f0 + t d, whatever is broadcast and sent back."""
+    """A server whose model after t rounds is its first model plus t / 4, whatever is broadcast and sent back."""
 
     def initial(self, params):
         return {"model": params, "place": params}
@@ -169,7 +169,7 @@ def test_what_cannot_be_averaged_is_refused():
     for name in ("fednova", "local"):
         with pytest.raises(ValueError, match=f"clients of {name} do not send their differences"):
             averaged(build(name, CrossEntropy()), 3, 1, "before_server_step")
-    # The duals, controls and anchors of these methods are no moments.
+    # The servers of the next methods keep duals, control variates or anchors, which are no moments.
     for name in ("feddyn", "scaffold", "fedgucci", "fedfa"):
         with pytest.raises(ValueError, match=f"restart is for a server with moments.*; that of {name} has none"):
             averaged(build(name, CrossEntropy()), 3, 1, restart=True)

@@ -1,6 +1,6 @@
 """Tests of the configuration of a run: some defaults depend on other keys, and bad values are refused.
 
-The messages help to correct them.
+The error messages say how to correct bad values.
 """
 
 import pytest

@@ -13,8 +13,9 @@ from ntkfl.training.runs.training_run import load_run, prepared
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Makes a run of two rounds on a file that was named by a relative path, begun in another folder than the
-    test's.
+    """Makes a run of two rounds on a data file that is named by a relative path.
+
+    The working directory changes between the run and the test.
     """
     rng = np.random.default_rng(0)
     (tmp_path / "begun").mkdir()

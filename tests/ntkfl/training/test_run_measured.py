@@ -1,4 +1,4 @@
-"""Tests of what a run measures, and of its refusals.
+"""Tests of what a run measures, and of runs that are refused.
 
 Scores are computed independently; the table and the summary are tested too.
 """
@@ -95,7 +95,8 @@ def test_rates_follow_the_schedule():
 def test_what_imas_averaging_goes_with():
     """IMA's averaging comes with the schedules of Table III of the IMA paper, here at rate .05.
 
-    The rate stays at .05/200, cycles down to .05/200, or decays further.
+    From the start of averaging on, the rate is constant at .05/200, falls in cycles from .05 to .05/200, or decays as
+    before.
     """
 
     def explored(kind, rounds=4, **more):

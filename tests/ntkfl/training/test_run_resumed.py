@@ -63,7 +63,7 @@ def stopped():
         yield process.stdin, process.stdout
 
 
-@pytest.mark.slow  # It is slow, since the process of `stopped` loads torch again.
+@pytest.mark.slow  # This test is slow, since the process of `stopped` loads torch again.
 @pytest.mark.parametrize("where", ["round", "checkpoint"])
 def test_killed_and_resumed(where, tmp_path, stopped):
     """A run that was killed is resumed.
@@ -87,7 +87,7 @@ def test_killed_and_resumed(where, tmp_path, stopped):
 def test_two_processes_do_not_train_in_one_folder(tmp_path, stopped):
     """Two processes do not train in one folder.
 
-    Nothing is written while another process trains. When it has died, training continues.
+    Nothing is written while another process trains. After the other process has died, training continues.
     """
     lines, said = stopped
     print(f"waiting {tmp_path}", file=lines)

@@ -1,4 +1,4 @@
-"""Tests of the report that a run has learned nothing: it diverged, or is no better than an answer without inputs."""
+"""Tests of the report that a run learned nothing: it diverged, or is no better than an answer that ignores inputs."""
 
 import numpy as np
 import pytest

@@ -257,7 +257,7 @@ def test_fed_fa_calibrates_only_the_head_and_only_from_the_round_named():
     assert np.array_equal(flat(one.model), models(never, 1)[0])
     for name in first.model:
         assert torch.equal(two.model[name], first.model[name]) != name.startswith("head.")
-    # Steps on the anchors' cross-entropy lower it.
+    # Steps on the cross-entropy of the anchors lower this cross-entropy.
     losses = [
         torch.nn.functional.cross_entropy(late.model.head(state.model, one.server["anchors"]), torch.arange(3))
         for state in (one, two)

@@ -1,6 +1,6 @@
 """Tests of the engine's FedGuCci on linearised networks: it is exactly FedAvg with other steps.
 
-These are the statement fedgucci/X4 and its variants.
+The tests are about the statement fedgucci/X4 and its variants.
 """
 
 from dataclasses import replace
@@ -92,9 +92,9 @@ def test_on_a_linearised_network_it_is_the_simulators_fedavg_at_rescaled_steps(b
     ("anchors", "weighting", "loss"), [(1, "size", "mean"), (2, "size", "sum"), (4, "uniform", "sum")]
 )
 def test_with_partial_participation_unequal_weights_and_several_anchors(anchors, weighting, loss):
-    """FedGuCci with partial participation, unequal weights and several anchors is FedAvg with other starts of clients.
+    """With partial participation, unequal weights and several anchors, FedGuCci is FedAvg with other starts of clients.
 
-    Clients start at w_t + beta/(6 + 3 beta) (mean of the anchors - w_t).
+    Clients of this FedAvg start at w_t + beta/(6 + 3 beta) (mean of the anchors - w_t) in place of w_t.
     """
     beta, problem, weights = 2.0, ragged(3, (2, 1, 4, 3)), draw(SETUP.width, 4, 2)
     method = connected(beta, SETUP, anchors=anchors, weighting=weighting, loss=loss)

@@ -30,7 +30,7 @@ FIELDS = ("outputs", "local_outputs", "movement", "local_movement", "step", "tot
 
 
 def ragged(sizes, d, seed, length=1.0):
-    """Returns a problem with Gaussian samples, scaled to this length, for clients of these sizes."""
+    """Returns a problem with Gaussian samples, each scaled to norm `length`, and clients with `sizes` samples."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((sum(sizes), d))
     owner = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
@@ -104,7 +104,7 @@ def test_equals_the_simulator_on_a_long_run():
 def test_a_sample_on_a_kink_is_active():
     """A sample on a kink is active, in the simulator and in the engine.
 
-    The gradient's indicator is 1{w.x >= 0}, so that the neuron learns at 0.
+    The gradient's indicator is 1{w.x >= 0}. So a neuron with w.x = 0 learns from the sample x.
     """
     problem = Problem(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -0.5]), np.array([0, 1]))
     weights = Weights(np.array([[0.0, 1.0], [-1.0, 0.0], [1.0, -1.0]]), np.array([1.0, -1.0, 1.0]))
@@ -117,7 +117,7 @@ def test_a_sample_on_a_kink_is_active():
 def test_a_client_alone_and_together_is_the_same(monkeypatch):
     problem, setup = ragged((2, 4, 1), 3, 1), Setup(width=50, local_steps=3, rounds=5)
     together = engine_trajectory(problem, setup)
-    # Clients train one at a time in a loop, then in groups of two clients and of one.
+    # The three clients train one at a time in a loop, then as a group of two clients and a group of one client.
     for numbers in (50 * 3, 2 * 50 * 3):
         monkeypatch.setattr("ntkfl.training.wide_training.AT_ONCE", numbers)
         assert_same(engine_trajectory(problem, setup), together, 1e-13)
@@ -181,7 +181,7 @@ def test_the_method_is_algorithm_1_unless_another_is_given():
 
 
 def test_another_optimizer_is_begun_anew_each_round():
-    """Another optimizer starts anew in each round.
+    """An optimizer with a momentum starts anew in each round.
 
     Two steps with momentum beta move the weights along (1 + beta) g_1 + g_2, where g_1 and g_2 are the gradients of the
     steps.
@@ -239,7 +239,7 @@ def assert_exponent(interval, expected):
 def distance_to(data, setup):
     """Returns a function that gives a run's largest distance from the infinite-width dynamics.
 
-    These dynamics have the steps of `setup` and start at the run's first outputs.
+    These dynamics take the steps that `setup` says, from the run's first outputs.
     """
     regime, rounds = kernel_regime(data, setup), np.arange(setup.rounds + 1)
     return lambda run: np.linalg.norm(run.outputs - regime.outputs(rounds, run.outputs[0]), axis=1).max()
@@ -268,8 +268,8 @@ def test_averaging_weights_or_outputs_of_wide_clients_differs_by_the_three_quart
 
     The gap comes from the neurons with a kink between the clients. There are about m^(1/2) such neurons, and each
     contributes about 1/m. At a held-out input their signs are independent, which gives m^(-3/4). At a training input
-    their signs are not independent, which gives m^(-1/2). A neuron follows a sample only while it is active on the
-    sample, so that it turns off when its value falls.
+    their signs are not independent, which gives m^(-1/2): a neuron follows a training sample only while the neuron is
+    active on this sample, and so turns off when the neuron's value at the sample falls.
     """
     data, widths = problem(3), 4 ** np.arange(4, 8)
     held_out = np.random.default_rng(5).standard_normal((40, data.d))

@@ -14,7 +14,7 @@ from ntkfl.training.objectives import CrossEntropy, HalfSquares
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.schedules import Exponential
 
-SIZES = (5, 3, 9, 4, 7)  # The sizes differ on purpose.
+SIZES = (5, 3, 9, 4, 7)  # The clients' numbers of samples differ on purpose.
 FEATURES = 3
 
 
@@ -111,7 +111,7 @@ def models(run, rounds):
 
 
 def case_of(run, rounds, options=None):
-    """Returns the run for a plain loop, with participants and samples of each step drawn as the engine draws them."""
+    """Returns the run as the case that a plain loop trains; participants and samples are drawn as in the engine."""
     start = {name: value.numpy() for name, value in run.model.initial(run.seed).items()}
     loss = getattr(run.method.objective, "reduction", "mean")
     setting = plan.Setting(

@@ -1,6 +1,6 @@
 """Runs of a second or less, for tests.
 
-They have a state on clients and server, momenta that are kept, and rounds in which only some clients take part.
+Clients and server keep states, momenta are kept between rounds, and only some clients take part in a round.
 """
 
 from dataclasses import replace
