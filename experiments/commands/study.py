@@ -15,7 +15,7 @@ from experiments.console.blocks import bad_input, if_stopped, shown_warnings
 from experiments.console.choices import KeptRuns
 from experiments.console.cluster_options import Scheduler, TlsCa, TlsCert, TlsKey, chosen_cluster
 from experiments.console.durations import duration
-from experiments.console.progress_bar import span
+from experiments.console.progress_bar import StudyProgress, span
 
 if TYPE_CHECKING:
     import xarray
@@ -309,7 +309,6 @@ def axis_options(words: Sequence[str]) -> dict[str, str]:
 
 def _measure(grid: Grid, folder: StudyFolder, processes: int | None, cluster: Cluster | None) -> int:
     """Measure all missing cells, and return the number of cells that failed."""
-    from experiments.console.progress_bar import StudyProgress
     from experiments.studies.runner import planned, require_memory, run
     from experiments.studies.running.measuring import RunStopped
     from ntkfl.memory import TooLittleMemory

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_t
 import typer
 
 from experiments.console.blocks import bad_input, shown_warnings
-from ntkfl.messages import require_size
+from ntkfl.messages import did_you_mean, require_size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -278,8 +278,6 @@ def named(names: Iterable[str], known: Mapping[str, Thing], what: str, more: str
     Raises:
         ValueError: a name is unknown; the message has the nearest known name.
     """
-    from ntkfl.messages import did_you_mean
-
     chosen = []
     for name in names:
         if name not in known:

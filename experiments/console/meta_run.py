@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from experiments.console.blocks import REPORTED, as_json, stopped
+from experiments.console.blocks import REPORTED, as_json, bad_input, stopped
 from experiments.console.progress_bar import CaseProgress
 from experiments.console.tables import as_lines
 
@@ -39,7 +39,6 @@ def prove_steps(ids: Collection[str] | None) -> None:
         ValueError: no statement has such a step.
     """
     from bounds.listing import steps
-    from experiments.console.blocks import bad_input
     from verification.symbolic import prove
 
     chosen = [step for step in steps() if ids is None or step.of in ids]

@@ -13,15 +13,14 @@ from xml.etree import ElementTree
 
 from bounds.papers import slug
 from experiments.report.outcomes import Shown, shown
-from experiments.studies.study import counted
+from experiments.studies.chart import COLUMNS, Chart, table
+from experiments.studies.study import SEED, Answer, Axis, counted
 from verification.verdict_page import amount, ratio_text
 
 if TYPE_CHECKING:
     import xarray
 
-    from experiments.studies.chart import Chart
     from experiments.studies.grid import Grid
-    from experiments.studies.study import Answer, Axis
 
 ENLARGED = 1.6  # pixels on a page for each point of a figure, since the sizes of print are small on a screen
 SHOWN = 16  # the largest number of values of an axis that are listed
@@ -124,7 +123,6 @@ def _answer(answer: Answer) -> AnswerRow:
 
 def _figures(study: str, charts: Sequence[Chart]) -> tuple[list[Figure], dict[str, bytes]]:
     from experiments.pictures import themed
-    from experiments.studies.chart import COLUMNS, table
     from experiments.studies.drawing import save
 
     figures: list[Figure] = []
@@ -165,8 +163,6 @@ def _values(axis: Axis) -> str:
 
 
 def _replay(grid: Grid) -> str:
-    from experiments.studies.study import SEED
-
     words = ["ntkfl study run", Path(grid.spec).name]
     for chosen, default in zip(grid.axes, grid.study.axes, strict=True):
         if chosen.values != default.values:

@@ -23,7 +23,7 @@ from experiments.console.choices import (
 )
 from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of, kernels, of_their_outputs
 from experiments.console.method_options import method_options
-from experiments.console.tables import print_lines
+from experiments.console.tables import print_lines, print_table
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -328,8 +328,6 @@ def _rounds(regime: "AnyRegime", eps: float) -> str:
 def _print_estimates(sampled: "SampledRounds", n: int, settings: str) -> None:
     """Print the mean of the loss of n samples, and its standard deviation over the runs, after some of the rounds."""
     import numpy as np
-
-    from experiments.console.tables import print_table
 
     mean, error = sampled.mean_square.value / n, sampled.mean_square.error / n
     print_lines(

@@ -17,7 +17,7 @@ from experiments.console.choices import (
     takes_options,
 )
 from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram, rounds_said, scaled_columns
-from experiments.console.tables import print_lines, wrapped
+from experiments.console.tables import print_lines, print_paragraph, print_table, wrapped
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -117,7 +117,6 @@ def fastest(
 
 
 def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
-    from experiments.console.tables import print_paragraph, print_table
     from ntkfl.fastest_method import FARTHEST, MOST_ROUNDS, MOST_RUN
 
     tuned = "" if comparison.budget is None else f"; steps tuned for the least after {comparison.budget}"
@@ -164,7 +163,6 @@ def _print_trained(comparison: "Fastest", rows: "tuple[Trained, ...]", width: in
 
     Below them are the pairs of methods that the network ranks in another order than predicted.
     """
-    from experiments.console.tables import print_table
     from ntkfl.fastest_trained import reversed_pairs
 
     typer.echo(f"\na network of width {width}: rounds until {comparison.eps:g} of its first residual is left\n")

@@ -11,7 +11,7 @@ import typer
 from experiments.console.blocks import bad_input, if_stopped, reserved, stopped
 from experiments.console.choices import OnlyForm
 from experiments.console.durations import duration
-from ntkfl.messages import require_number, require_size
+from ntkfl.messages import number_of, require_number, require_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,6 @@ def attack(
     from bounds.listing import failure
     from ntkfl.extensions import ExtensionError
     from ntkfl.interruption import held
-    from ntkfl.messages import number_of
 
     findings = untested = tried = admitted = 0
     seconds = 0.0
@@ -145,7 +144,6 @@ def _wanted(
 def _lines(done: "Attack", path: Path) -> list[str]:
     """The lines about a search: the cases that were tried, the counterexample, and its file."""
     from bounds.listing import PART, word_for
-    from ntkfl.messages import number_of
     from verification.plain_text import claim_lines
     from verification.search.plain_case import in_words
 
