@@ -89,10 +89,6 @@ class AnyOrder(Asked):
             raise ValueError("--plot shows the margins of test samples: give --test too")
         if self.plot is not None:
             picture_kind(self.plot)
-        if self.export is not None:
-            from ntkfl.any_order.export import require_new
-
-            require_new(self.export)
 
 
 def certify_in_any_order(options: Options, asked: AnyOrder) -> None:

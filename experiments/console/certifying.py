@@ -64,9 +64,16 @@ class Asked:
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raise a ValueError, before anything is read or trained, if options exclude each other."""
+        """Raise a ValueError, before anything is read or trained, if options exclude each other.
+
+        A FileExistsError is raised if the folder of the export exists and is not empty.
+        """
+        from ntkfl.any_order.export import require_new
+
         if self.attack is not None and self.attack < 1:
             raise ValueError(f"--attack is {self.attack}; it is how many steps, or windows, to look at, 1 or more")
+        if self.export is not None:
+            require_new(self.export)
 
     def say(
         self,

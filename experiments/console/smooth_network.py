@@ -52,11 +52,7 @@ class Smooth(Asked):
     visits: float
 
     def check(self) -> None:
-        """Raise a ValueError, before anything is read or trained, if options exclude each other.
-
-        A FileExistsError is raised if the folder of the export exists and is not empty.
-        """
-        from ntkfl.any_order.export import require_new
+        """Raise a ValueError, before anything is read or trained, if options exclude each other."""
         from ntkfl.messages import require_number
 
         super().check()
@@ -68,10 +64,8 @@ class Smooth(Asked):
                     raise ValueError(f"{name} is for certificates of any order; leave out --method")
             if self.visits != 1:
                 raise ValueError("--visits is for any order; a round of --method visits as the method does: choose one")
-        if self.export is not None:
-            require_new(self.export)
-            if self.network.startswith("conv"):
-                raise ValueError(f"--export has no convolutions, and the network is {self.network}")
+        if self.export is not None and self.network.startswith("conv"):
+            raise ValueError(f"--export has no convolutions, and the network is {self.network}")
 
     def certifier(self, setup: Setup) -> Certify:
         """The function that certifies a network.
