@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import typer
 
+from bounds import Options
 from experiments.console.blocks import as_json, bad_input, picture_kind, reserved
 from experiments.console.certifying import (
     NOT_CERTIFIED,
@@ -27,15 +28,19 @@ from experiments.console.certifying import (
     to_certify,
 )
 from experiments.console.method_options import method_options
+from ntkfl import AnyOrderCertificate, MethodCertificate, Problem, Setup, certify_any_order, certify_method
+from ntkfl.any_order.adversary import attack_any_order
+from ntkfl.any_order.certificate import pair_limits
+from ntkfl.any_order.export import CHECKER, export_any_order
+from ntkfl.any_order.method_certificate import require_method_memory
+from ntkfl.any_order.watching import Network, certify_after, watch_any_order
+from ntkfl.connectivity.network import AffineTwoLayer
+from ntkfl.connectivity.network_files import load_affine_network
+from ntkfl.problem import require_features
+from ntkfl.rounding import row_norms
 
-if TYPE_CHECKING:
-    from bounds import Options
-    from ntkfl import AnyOrderCertificate, MethodCertificate, Problem, Setup
-    from ntkfl.any_order.watching import Network
-    from ntkfl.connectivity.network import AffineTwoLayer
-
-    Either: TypeAlias = AnyOrderCertificate | MethodCertificate
-    Certify: TypeAlias = Callable[[Problem, Network], Either]
+Either: TypeAlias = AnyOrderCertificate | MethodCertificate
+Certify: TypeAlias = Callable[[Problem, Network], Either]
 
 
 @dataclass(frozen=True)
@@ -47,8 +52,6 @@ class AnyOrder(Asked):
 
     def certifier(self, setup: Setup) -> Certify:
         """The function that certifies a network."""
-        from ntkfl import certify_any_order, certify_method
-
         if self.method is None:
             return partial(certify_any_order, loss=self.trained_on)
         return partial(certify_method, setup=setup, method=self.method, options=method_options(self.option))
@@ -58,9 +61,6 @@ class AnyOrder(Asked):
 
         The memory for other losses is not checked.
         """
-        from ntkfl.any_order.certificate import pair_limits
-        from ntkfl.any_order.method_certificate import require_method_memory
-
         width = setup.width if width is None else width
         if self.method is not None:
             require_method_memory(problem, width, setup.local_steps)
@@ -101,14 +101,10 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
     with bad_input():
         asked.check()
         if asked.weights is not None:
-            from ntkfl.connectivity.network_files import load_affine_network
-
             network = load_affine_network(asked.weights)
         width = None if network is None else len(network.hidden)
         problem, setup = to_certify(options, asked.test, partial(asked.require_memory, width))
         if network is not None:
-            from ntkfl.problem import require_features
-
             require_features(problem, network.hidden.shape[1], f"the network of {asked.weights}")
             setup = replace(setup, width=len(network.hidden))
     with reserved(asked.json_file, asked.plot, inputs=inputs) as (write, draw):
@@ -157,8 +153,6 @@ def _attacked(certificate: AnyOrderCertificate, trials: int, seed: int) -> dict[
 
     If the certificate failed, the adversary attacks what the certificate would have claimed.
     """
-    from ntkfl.any_order.adversary import attack_any_order
-
     with bad_input():
         attack = attack_any_order(certificate, trials=trials, seed=seed)
     return say_attack(attack, certificate.certified)
@@ -166,8 +160,6 @@ def _attacked(certificate: AnyOrderCertificate, trials: int, seed: int) -> dict[
 
 def _export(certificate: AnyOrderCertificate, folder: Path, x_test: Any) -> None:
     """Write the certificate to the folder and check it there, and print the command that checks it again."""
-    from ntkfl.any_order.export import CHECKER, export_any_order
-
     with bad_input():
         proved = export_any_order(certificate, folder, x_test)
     typer.echo(f"  checked in exact numbers, D <= {proved['distance']}; again: python {folder / CHECKER} {folder}")
@@ -177,8 +169,6 @@ def _trained(
     problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None, start: AffineTwoLayer | None
 ) -> tuple[int, Either]:
     """The first round at which the network is certified, or else the last round tried, with the certificate there."""
-    from ntkfl.any_order.watching import certify_after, watch_any_order
-
     certify = asked.certifier(setup)
     how: dict[str, Any] = {"momentum": asked.momentum, "loss": asked.trained_on, "start": start}
     if not asked.watch:
@@ -196,7 +186,6 @@ def _picture(certificate: AnyOrderCertificate, problem: Problem, kind: str) -> b
     from matplotlib.figure import Figure
 
     from experiments.pictures import as_bytes
-    from ntkfl.rounding import row_norms
 
     assert problem.x_test is not None
     outputs, final = certificate.enclosure(problem.x_test), certificate.final(problem.x_test)

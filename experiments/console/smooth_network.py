@@ -12,8 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import typer
 
+from bounds import Options
 from experiments.console.blocks import as_json, bad_input, reserved
 from experiments.console.certifying import (
     NOT_CERTIFIED,
@@ -26,16 +28,21 @@ from experiments.console.certifying import (
 )
 from experiments.console.kernels import wide_of
 from experiments.console.method_options import method_options
+from ntkfl.any_order.certificate import minimised
+from ntkfl.any_order.method_certificate import linear_method
+from ntkfl.connectivity.checkpoints.arrays import arrays_of
+from ntkfl.gram.degeneracy import require_distinct
+from ntkfl.messages import require_number
+from ntkfl.problem import Problem, Setup
+from ntkfl.smooth_networks import NetworkCertificate, RoundsCertificate, attack_network, certify_network, certify_rounds
+from ntkfl.smooth_networks.export import SCRIPT, export_network
+from ntkfl.smooth_networks.watching import network_checkpoints, require_network_memory, watch_network
 
-if TYPE_CHECKING:
-    import numpy as np
+Either: TypeAlias = NetworkCertificate | RoundsCertificate
 
-    from bounds import Options
-    from ntkfl.problem import Problem, Setup
-    from ntkfl.smooth_networks import NetworkCertificate, RoundsCertificate
+if TYPE_CHECKING:  # this import loads PyTorch
     from ntkfl.training.models.wide_networks import WideNetwork
 
-    Either: TypeAlias = NetworkCertificate | RoundsCertificate
     Certify: TypeAlias = Callable[[WideNetwork, Mapping[str, Any], Problem], Either]
 
 WIDTH = 512  # width by default
@@ -53,8 +60,6 @@ class Smooth(Asked):
 
     def check(self) -> None:
         """Raise a ValueError, before anything is read or trained, if options exclude each other."""
-        from ntkfl.messages import require_number
-
         super().check()
         _ = self.trained_on  # this call raises if there is no such loss
         require_number("visits", self.visits, "be 1 or more, and finite")
@@ -73,9 +78,6 @@ class Smooth(Asked):
         Raises:
             ValueError: the method is not covered, or does not have one of the options.
         """
-        from ntkfl.any_order.method_certificate import linear_method
-        from ntkfl.smooth_networks import certify_network, certify_rounds
-
         if self.method is None:
             return partial(certify_network, visits=self.visits, loss=self.trained_on)
         options = method_options(self.option)
@@ -88,15 +90,11 @@ class Smooth(Asked):
 
         With other losses a certificate may leave out equal samples.
         """
-        from ntkfl.gram.degeneracy import require_distinct
-
         if self.loss in (None, "squares"):
             require_distinct(x)
 
     def require_memory(self, network: WideNetwork, problem: Problem, setup: Setup) -> None:
         """Raise TooLittleMemory if the network is drawn here and its certificate does not fit the memory."""
-        from ntkfl.smooth_networks.watching import require_network_memory
-
         require_network_memory(problem, network, setup.width)
 
     @property
@@ -114,8 +112,6 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
 
     The exit status is that of `ntkfl certify`.
     """
-    from ntkfl.any_order.certificate import minimised
-
     with bad_input():
         network = wide_of(asked.network, ())
         if network is None:
@@ -150,8 +146,6 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
 
 def _attacked(certificate: Either, trials: int, seed: int) -> dict[str, Any]:
     """Run the adversary against a certificate that holds, print its result, and return it for the result file."""
-    from ntkfl.smooth_networks import NetworkCertificate, attack_network
-
     if not certificate.certified:
         typer.echo("  nothing is attacked: only a certificate that holds claims something", err=True)
         return {}
@@ -162,9 +156,6 @@ def _attacked(certificate: Either, trials: int, seed: int) -> dict[str, Any]:
 
 def _export(certificate: Either, folder: Path, x_test: Any) -> None:
     """Write the certificate to the folder and check it there, and print the command that checks it again."""
-    from ntkfl.smooth_networks import NetworkCertificate
-    from ntkfl.smooth_networks.export import SCRIPT, export_network
-
     if not certificate.certified:
         typer.echo(f"  nothing is exported to {folder}: only a certificate that holds can be", err=True)
         return
@@ -176,8 +167,6 @@ def _export(certificate: Either, folder: Path, x_test: Any) -> None:
 
 def _of_file(setup: Setup, asked: Smooth) -> tuple[Mapping[str, Any] | None, Setup]:
     """The parameters in the file, and the setup with the width of their last layer."""
-    from ntkfl.connectivity.checkpoints.arrays import arrays_of
-
     if asked.weights is None:
         return None, setup
     named = arrays_of(asked.weights).named
@@ -201,8 +190,6 @@ def _judged(
     start: Mapping[str, Any] | None,
 ) -> tuple[int, Either]:
     """The first round at which the network is certified, or else the last round tried, with the certificate there."""
-    from ntkfl.smooth_networks.watching import network_checkpoints, watch_network
-
     try:
         if asked.watch:
             limit = WATCHED_ROUNDS if rounds is None else rounds

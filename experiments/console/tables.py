@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+import typer
+
 PIPED_WIDTH = 120
 NARROWEST, WIDEST = 60, 100  # the smallest and the largest width of a paragraph
 
@@ -50,15 +52,11 @@ def on_screen(line: str, later: str | None = None, *, end: str = "") -> list[str
 
 def print_lines(*lines: str, err: bool = False) -> None:
     """Print lines, each broken at the terminal's width."""
-    import typer
-
     typer.echo("\n".join(part for line in lines for part in on_screen(line)), err=err)
 
 
 def print_paragraph(text: str) -> None:
     """Print one paragraph, broken at the width of a page; empty lines before it are kept."""
-    import typer
-
     words = text.lstrip("\n")
     typer.echo("\n" * (len(text) - len(words)) + "\n".join(wrapped(words)))
 
@@ -82,8 +80,6 @@ def print_table(
 
     The columns `wrapped` may be broken into several lines, by default all columns.
     """
-    import typer
-
     from verification.tables import plain_table
 
     table = plain_table(columns, numbers=numbers, wrapped=columns if wrapped is None else wrapped)

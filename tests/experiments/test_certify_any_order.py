@@ -15,7 +15,9 @@ from safetensors.numpy import save_file
 from torch import nn
 from typed import command as run
 
+from experiments.console import any_order
 from ntkfl import Problem, certify_any_order
+from ntkfl.any_order.adversary import Attack
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.network_files import load_affine_network, load_network
 
@@ -84,24 +86,20 @@ def test_an_export_is_checked_by_its_script(tmp_path):
 
 
 def test_a_certificate_that_an_adversary_breaks_is_an_error(monkeypatch):
-    import ntkfl.any_order.adversary as adversary
-
-    broken = adversary.Attack("distance", (), 1.0, 2.0, 5, 1.0)
-    monkeypatch.setattr(adversary, "attack_any_order", lambda *arguments, **options: broken)
+    broken = Attack("distance", (), 1.0, 2.0, 5, 1.0)
+    monkeypatch.setattr(any_order, "attack_any_order", lambda *arguments, **options: broken)
     result = run(*SMALL, "--after", 400, "--attack", 5)
     assert result.exit_code == 1 and "CERTIFIED" in result.stdout and "one of the two is wrong" in result.stderr
 
 
 def test_an_interrupted_watch_keeps_what_it_has(monkeypatch):
-    import ntkfl.any_order.watching as watching
-
-    honest = watching.watch_any_order
+    honest = any_order.watch_any_order
 
     def interrupted(*arguments, **options):
         yield next(honest(*arguments, **options))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watching, "watch_any_order", interrupted)
+    monkeypatch.setattr(any_order, "watch_any_order", interrupted)
     result = run(*SMALL, "--watch")
     assert result.exit_code == 130
     assert "stopped by Ctrl-C" in result.stderr and "round 0 was the last one judged: " in result.stderr

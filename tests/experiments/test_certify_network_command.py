@@ -12,7 +12,7 @@ import pytest
 import torch
 from typed import command as run
 
-from ntkfl import Setup, certify_network, certify_rounds, data, smooth_networks
+from ntkfl import Setup, certify_network, certify_rounds, data
 from ntkfl.networks import simulate_network, wide
 from ntkfl.smooth_networks import ntkfl_check_network
 from ntkfl.smooth_networks.adversary import WindowAttack, Worst
@@ -66,7 +66,7 @@ def test_an_adversary_finds_nothing_against_a_certificate(tmp_path, monkeypatch)
     early = run(*SMALL, "--attack", 5)
     assert early.exit_code == 1 and "nothing is attacked: only a certificate that holds claims" in early.stderr
     broken = WindowAttack("reach", 7, Worst(reach=2.0))
-    monkeypatch.setattr(smooth_networks, "attack_network", lambda *arguments, **options: broken)
+    monkeypatch.setattr("experiments.console.smooth_network.attack_network", lambda *_, **options: broken)
     result = run(*asked)
     assert result.exit_code == 1 and "this contradicts the certificate" in result.stderr
     assert "  an adversary broke the claim of how far models go, by the factor 2 (7 windows looked at)" in result.stdout
