@@ -12,18 +12,22 @@ import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import typer
 
+from bounds import Form, Options, Statement
+from bounds.listing import steps
 from experiments.console.blocks import REPORTED, as_json, bad_input, stopped
 from experiments.console.progress_bar import CaseProgress
 from experiments.console.tables import as_lines
-
-if TYPE_CHECKING:
-    from bounds import Form, Options, Statement
-    from verification.planted_faults.fault import PlantedFault
-    from verification.planted_faults.noticing import Noticed
+from ntkfl.trajectory import provenance
+from verification import meta_tables
+from verification.false_alarms import false_alarms
+from verification.json_values import strict_json
+from verification.mutation.matrix import mutation_matrix, only_form, true_forms
+from verification.planted_faults import noticing, planted_faults
+from verification.planted_faults.fault import PlantedFault
+from verification.symbolic import prove
 
 OF, FAILED = 22, 1  # width of a statement's id in columns; exit status if a step is not proved
 RUNS = 10_000  # number of runs of true statements, none of which may be called violated
@@ -38,9 +42,6 @@ def prove_steps(ids: Collection[str] | None) -> None:
     Raises:
         ValueError: no statement has such a step.
     """
-    from bounds.listing import steps
-    from verification.symbolic import prove
-
     chosen = [step for step in steps() if ids is None or step.of in ids]
     with bad_input():
         if not chosen:
@@ -76,13 +77,6 @@ def check_verifier(
     The exit status is 1 if a mutant of a statement is not noticed, a planted fault changes no verdict, or a true
     statement is called violated. It is 130 if interrupted.
     """
-    from ntkfl.trajectory import provenance
-    from verification import meta_tables
-    from verification.false_alarms import false_alarms
-    from verification.json_values import strict_json
-    from verification.mutation.matrix import mutation_matrix, only_form, true_forms
-    from verification.planted_faults import noticing, planted_faults
-
     started = time.monotonic()
     planted = planted_faults(None if whole else {statement.id for statement in statements})
     if library:
@@ -122,10 +116,8 @@ def check_verifier(
         raise typer.Exit(EXPOSED)
 
 
-def _faults(planted: tuple[PlantedFault, ...], options: Options) -> tuple[list[Noticed], bool]:
+def _faults(planted: tuple[PlantedFault, ...], options: Options) -> tuple[list[noticing.Noticed], bool]:
     """Plant faults in the library one by one, print which are noticed, and return whether all were planted."""
-    from verification.planted_faults import noticing
-
     if not planted:
         return [], True
     with _measured("faults of the library") as progress:
