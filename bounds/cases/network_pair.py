@@ -28,9 +28,9 @@ def lipschitz_constant(loss: str, reach: float | None = None) -> Estimate:
     Raises:
         ValueError: an unknown loss, or the squared loss without a reach.
     """
-    known = named_loss(loss).lipschitz
-    if known is not None:
-        return Estimate(known, 0.0 if known == round(known) else EPS * known, "rounding bound")
+    lipschitz = named_loss(loss).lipschitz
+    if lipschitz is not None:
+        return Estimate(lipschitz, 0.0 if lipschitz == round(lipschitz) else EPS * lipschitz, "rounding bound")
     if reach is None:
         raise ValueError(
             f"the {loss} loss has no Lipschitz constant and no reach is given; it is 2 R where |f - y| <= R, so "

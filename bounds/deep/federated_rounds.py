@@ -31,14 +31,14 @@ REACH = (1 + cross * size / sp.sqrt(lowest)) * size / (sp.sqrt(lowest) * room) +
 
 
 def _constants(case: FederatedRounds) -> dict:
-    known, rho, often_met = case.known, case.radius, case.setup.local_steps > 1
-    widest = max(of.root for of in known.clients)
+    of_rounds, rho, often_met = case.known, case.radius, case.setup.local_steps > 1
+    widest = max(of.root for of in of_rounds.clients)
     longest = Estimate.exact(case.setup.eta_local).sqrt() * (Estimate.exact(case.turn) * rho + widest)
     return {
-        sigma: known.least_root,
-        size: known.size,
-        low: known.lowest,
-        high: known.highest,
+        sigma: of_rounds.least_root,
+        size: of_rounds.size,
+        low: of_rounds.lowest,
+        high: of_rounds.highest,
         client: widest,
         most: max(case.shares),
         least: min(case.shares),

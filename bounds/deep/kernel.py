@@ -66,9 +66,9 @@ class DeepRows(Case):
 
         The second must lie within the error of the first.
         """
-        known = gram.deep_estimate(self.x, None, depth, activation, self.bias)
-        value = np.array([known.value, gram.deep(self.x, None, depth, activation, self.bias)])
-        return Estimate(value, np.broadcast_to(known.error, value.shape), known.method, Rigour.ENCLOSED)
+        enclosed = gram.deep_estimate(self.x, None, depth, activation, self.bias)
+        value = np.array([enclosed.value, gram.deep(self.x, None, depth, activation, self.bias)])
+        return Estimate(value, np.broadcast_to(enclosed.error, value.shape), enclosed.method, Rigour.ENCLOSED)
 
     def describe(self) -> dict[str, Any]:
         """What identifies the case in a report."""

@@ -24,9 +24,9 @@ def _measure(case: DeepRun) -> tuple[Estimate, ...]:
     """y(T) - y and |theta(T) - theta(0)|^2, for the trained network and again by the library's kernel regime."""
     regimes = [algorithm1_limit(case.problem, case.setup, order.kernel) for order in case.orders]
     last, outputs = case.setup.rounds, case.orders[0].first
-    known = [-regime.residual(last, outputs) for regime in regimes]
+    linearised_residuals = [-regime.residual(last, outputs) for regime in regimes]
     moved = [regime.movement(last, outputs) ** 2 for regime in regimes]
-    return case.residuals[:, -1], case.movement.squared(), between(*known), between(*moved)
+    return case.residuals[:, -1], case.movement.squared(), between(*linearised_residuals), between(*moved)
 
 
 STATEMENTS = (

@@ -133,8 +133,8 @@ def _window_constants(case: AnchorWindow) -> dict:
     r, others = _residual(case, case.client.readout), [_residual(case, model.readout) for model in last]
     sums = {own: (r**2).mean(), cross: sum((r * a).mean() for a in others), anchors: sum((a**2).mean() for a in others)}
     scale = 1e-13 * (1 + (r**2).mean() + sum((a**2).mean() for a in others))
-    known = {symbol: Estimate(value, scale, "rounding bound") for symbol, value in sums.items()}
-    return known | {t: len(case.models), N: case.keep, size: len(last), weight: case.beta}
+    values = {symbol: Estimate(value, scale, "rounding bound") for symbol, value in sums.items()}
+    return values | {t: len(case.models), N: case.keep, size: len(last), weight: case.beta}
 
 
 def _measured_window(case: AnchorWindow) -> tuple[Estimate, ...]:

@@ -43,13 +43,13 @@ def _families(options) -> tuple:
 
 
 def _constants_b_3(case: FederatedRun) -> dict:
-    known = certificate(case)
-    return {rate: known.rate, r0: case.initial_residual, t: case.rounds[1:], R: known.radius}
+    constants = certificate(case)
+    return {rate: constants.rate, r0: case.initial_residual, t: case.rounds[1:], R: constants.radius}
 
 
 def _constants_x_11(case: FederatedRun) -> dict:
-    known = certificate(case)
-    return {rate: known.rate, r0: case.initial_residual, t: case.rounds[1:], need: known.need}
+    constants = certificate(case)
+    return {rate: constants.rate, r0: case.initial_residual, t: case.rounds[1:], need: constants.need}
 
 
 weighted_rate = sp.Symbol("q", positive=True)
@@ -62,8 +62,8 @@ def _certificate(case: FederatedRun) -> StableStepCertificate:
 
 
 def _constants_x_12(case: FederatedRun) -> dict:
-    known = _certificate(case)
-    return {weighted_rate: known.rate, z0: known.norm, t: case.rounds[1:], need: known.need}
+    constants = _certificate(case)
+    return {weighted_rate: constants.rate, z0: constants.norm, t: case.rounds[1:], need: constants.need}
 
 
 def _measure(case: FederatedRun) -> tuple[Estimate, ...]:

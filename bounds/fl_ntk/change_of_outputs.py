@@ -127,8 +127,8 @@ G = sp.MatrixSymbol("G", n, n * K)
 
 
 def _constants_mean_slope(case: FederatedRun) -> dict:
-    grams, seen = snapshot(case).mean_slope_grams, snapshot(case).stacked_residual
-    return run_values(case, eta_global, eta_local, N) | {G: grams, residual: seen}
+    grams, residuals = snapshot(case).mean_slope_grams, snapshot(case).stacked_residual
+    return run_values(case, eta_global, eta_local, N) | {G: grams, residual: residuals}
 
 
 STATEMENTS = (

@@ -37,8 +37,8 @@ MANY = 2**53  # number of local steps; float64 does not represent every larger i
 
 
 def _constants_x_4(case: KernelCase) -> dict:
-    known = map_constants(case, exact_gram(case))
-    return {symbol: known[symbol] for symbol in (H, D, eta_global, N)}  # the limit does not depend on K and eta_l
+    constants = map_constants(case, exact_gram(case))
+    return {symbol: constants[symbol] for symbol in (H, D, eta_global, N)}  # the limit does not depend on K and eta_l
 
 
 def limit_map(case: KernelCase) -> Estimate:

@@ -108,10 +108,10 @@ class ConvexRun(Case):
         """l' at the outputs of each client's own model, summed over the local steps of a round from f(t), (n, T)."""
         outputs, y = self.outputs(LOSSES.index(loss)), self.problem.y[:, None]
         own = self.gram.value * (self.problem.owner[:, None] == self.problem.owner)
-        seen, total = outputs.value[:, :-1], np.zeros((self.problem.n, self.setup.rounds))
+        local_outputs, total = outputs.value[:, :-1], np.zeros((self.problem.n, self.setup.rounds))
         for _ in range(self.setup.local_steps):
-            slope = loss.slope(seen, y)
-            total, seen = total + slope, seen - self.setup.eta_local * own @ slope
+            slope = loss.slope(local_outputs, y)
+            total, local_outputs = total + slope, local_outputs - self.setup.eta_local * own @ slope
         growth = (1 + self.setup.eta_local * loss.smoothness * self.largest_block) ** self.setup.local_steps
         rounding = ROUNDINGS * EPS * (1 + self.largest_output(LOSSES.index(loss)))
         error = self.setup.local_steps * growth * (outputs.error.max() + rounding)

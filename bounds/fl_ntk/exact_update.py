@@ -88,10 +88,10 @@ def updates_by_all_ways(run: FederatedRun) -> list[Estimate]:
 def _updates(run: FederatedRun, way: Way) -> Estimate:
     rounds = range(run.setup.rounds + 1)
     other = Weights(run.weights.hidden[::-1], run.weights.signs[::-1])
-    kept, again = (way(run.problem, run.setup, network, keep=rounds).weights for network in (run.weights, other))
-    value = np.diff([kept[t] for t in rounds], axis=0)
+    weights, again = (way(run.problem, run.setup, network, keep=rounds).weights for network in (run.weights, other))
+    value = np.diff([weights[t] for t in rounds], axis=0)
     difference = np.abs(value - np.diff([again[t][::-1] for t in rounds], axis=0)).max()
-    rounding = ROUNDINGS * np.finfo(float).eps * float(np.abs([kept[t] for t in rounds]).max())
+    rounding = ROUNDINGS * np.finfo(float).eps * float(np.abs([weights[t] for t in rounds]).max())
     return Estimate(value, np.full(value.shape, ORDER_SAFETY * difference + rounding), "two orders of the neurons")
 
 

@@ -168,8 +168,8 @@ def _measure(ladder: WidthLadder | ResidualLadder) -> tuple[Estimate, Estimate]:
         near = _on_widths(ladder)
         return slope(ladder.sizes, near), leading_coefficient(ladder.sizes, near, 0.0).log()
     rows = [[_near(d, r) for d, r in zip(*distance, strict=True)] for distance in ladder.distances]
-    seen = np.array(rows)  # (networks, 6)
-    return slope(ladder.sizes, list(seen.T)), _mean(seen).log()
+    shares = np.array(rows)  # (networks, 6)
+    return slope(ladder.sizes, list(shares.T)), _mean(shares).log()
 
 
 def _mean(samples: np.ndarray) -> Estimate:

@@ -60,9 +60,9 @@ def _constants_h_inf(case: KernelCase) -> dict:
 def _measure(case: KernelCase) -> tuple[Estimate, ...]:
     x = case.problem.x
     pair = gram.infinite_estimate(x[:2])
-    known, angles = gram.infinite_estimate(x), gram.angles(x)
-    value = np.array([known.value, gram.infinite(x), gram.infinite(x, x)])
-    entries = Estimate(value, np.broadcast_to(known.error, value.shape), known.method)
+    enclosed, angles = gram.infinite_estimate(x), gram.angles(x)
+    value = np.array([enclosed.value, gram.infinite(x), gram.infinite(x, x)])
+    entries = Estimate(value, np.broadcast_to(enclosed.error, value.shape), enclosed.method)
     known_angles = Estimate(angles, RELATIVE * angles, "relative rounding bound")
     return entries, known_angles, gram.smallest_eigenvalue(pair), gram.largest_eigenvalue(pair)
 

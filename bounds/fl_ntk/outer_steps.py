@@ -129,9 +129,9 @@ def _best(case: RandomRound) -> tuple[Estimate, Estimate]:
 
 def _rate_moments(case: RandomRound) -> dict:
     first, second = operators(case)
-    known, count = np.asarray(case.moments(1).value), case.problem.n_clients
-    trace = np.eye(len(known)).ravel()
-    falls, rises = trace @ first @ known.ravel() / (2 * count), trace @ second @ known.ravel() / count**2
+    moments, count = np.asarray(case.moments(1).value), case.problem.n_clients
+    trace = np.eye(len(moments)).ravel()
+    falls, rises = trace @ first @ moments.ravel() / (2 * count), trace @ second @ moments.ravel() / count**2
     return {
         descent: Estimate(falls, ROUNDED * abs(falls), "rounding"),
         energy: Estimate(rises, ROUNDED * rises, "rounding"),

@@ -139,16 +139,16 @@ def _constants(case: DrawnMemory) -> dict:
         values[WALKED[c]] = case.rounded(np.array(eta * counts))
         values[PULLED[c]] = case.rounded(np.array(eta * sum(kept**k for k in range(counts))))
     for method in OPTIONS:
-        known, pull = _of_state(case, method, 1), case.pull if method == "feddyn" else 0.0
+        moments, pull = _of_state(case, method, 1), case.pull if method == "feddyn" else 0.0
         slope = of_own if method == "feddyn" else case.gram / len(SIZES) - of_own
         parts = np.zeros((3, *of_own.shape))
         for owned in case.problem.members:
-            seen = np.block([[unit[owned], 0 * unit[owned]], [0 * unit[owned], slope[owned]]])
+            of_client_state = np.block([[unit[owned], 0 * unit[owned]], [0 * unit[owned], slope[owned]]])
             at = np.ix_(owned, owned)
-            of_client = seen @ np.asarray(known.value) @ seen.T
+            of_client = of_client_state @ np.asarray(moments.value) @ of_client_state.T
             for part, block in zip(parts, _of_passes(case.gram[at], eta, pull, passes, of_client), strict=True):
                 part[at] = block
-        values |= {Z[method]: known} | {
+        values |= {Z[method]: moments} | {
             of[method]: case.rounded(part) for of, part in zip((F, G, V), parts, strict=True)
         }
     return values

@@ -46,8 +46,8 @@ def _moments() -> tuple[sp.MatrixExpr, sp.MatrixExpr]:
 
 
 def _constants_moments(case: RandomRound) -> dict:
-    owner, batch, known = case.problem.owner, case.batch, case.moments(1)
-    values = map_constants(case, case.gram) | {C: known, diagonal: known * np.eye(len(owner)), s: case.cohort}
+    owner, batch, moments = case.problem.owner, case.batch, case.moments(1)
+    values = map_constants(case, case.gram) | {C: moments, diagonal: moments * np.eye(len(owner)), s: case.cohort}
     for c, size in enumerate(np.bincount(owner)):
         drawn = min(batch or size, size)
         gamma = Estimate.exact(1.0) if drawn == size else _ratio(size * (drawn - 1), drawn * (size - 1))

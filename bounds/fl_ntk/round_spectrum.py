@@ -37,17 +37,17 @@ def _measure_x_1(case: FederatedRun) -> tuple[Estimate, Estimate]:
     The regime trains one round from every y(t). These rounds are separate outputs of a single problem, so that their
     errors do not add up.
     """
-    known, columns = residuals(case), case.setup.rounds
+    measured, columns = residuals(case), case.setup.rounds
     problem = replace(case.problem, y=np.repeat(case.problem.y[:, None], columns, axis=1), x_test=None, y_test=None)
 
     def after(regime: KernelRegime, _: slice, start: np.ndarray) -> np.ndarray:
         return regime.outputs(1, start) - regime.problem.y
 
     # Outputs are rounded before y is subtracted. So a residual that is much smaller than y loses its last digits.
-    terms = float(np.abs(problem.y).max() + 2 * np.abs(known.value).max())
+    terms = float(np.abs(problem.y).max() + 2 * np.abs(measured.value).max())
     regime = MeasuredRegime(problem, case.setup, case.initial_gram.value)
     curve = regime.of(after, samples=(0,), size=terms, start=case.trajectory.outputs[:-1].T)
-    return (known[:, 1:], curve) if columns > 1 else (known[:, 1], curve[:, 0])
+    return (measured[:, 1:], curve) if columns > 1 else (measured[:, 1], curve[:, 0])
 
 
 nu = sp.Symbol("nu", real=True)

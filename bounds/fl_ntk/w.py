@@ -151,8 +151,8 @@ def _outputs(ladder: InitialLadder) -> Estimate:
 
 def _kernel_constants(ladder: WidthLadder) -> dict:
     """The values of the symbols in c_T and in the exact round map at infinite width. The first residual is r_0."""
-    known = map_constants(ladder, gram.infinite_estimate(ladder.problem.x))
-    return known | {start: _rounded_residual(ladder), T: ladder.setup.rounds}
+    of_round_map = map_constants(ladder, gram.infinite_estimate(ladder.problem.x))
+    return of_round_map | {start: _rounded_residual(ladder), T: ladder.setup.rounds}
 
 
 def _rounded_residual(ladder: WidthLadder) -> Estimate:
@@ -179,8 +179,8 @@ def _observed(ladder: WidthLadder, name: str) -> Estimate:
 
 
 def _share_of_the_way(ladder: WidthLadder) -> float:
-    known = _kernel_constants(ladder)
-    went, whole = (float(evaluate(part, known).value.max()) for part in (MOVEMENT, start.T * H**-1 * start))
+    constants = _kernel_constants(ladder)
+    went, whole = (float(evaluate(part, constants).value.max()) for part in (MOVEMENT, start.T * H**-1 * start))
     return went / whole if whole else 0.0
 
 

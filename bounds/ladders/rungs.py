@@ -94,8 +94,10 @@ class Rungs(Case):
 
         Results that a ladder of the same networks has under the attribute `name` are reused.
         """
-        known = [vars(part)[name] for part in self.sharing if name in vars(part)]
-        most: list[list[Result]] = max(known, key=lambda rows: sum(map(len, rows)), default=[[]] * len(self.counts))
+        measured_before = [vars(part)[name] for part in self.sharing if name in vars(part)]
+        most: list[list[Result]] = max(
+            measured_before, key=lambda rows: sum(map(len, rows)), default=[[]] * len(self.counts)
+        )
         return [
             [*row[:count], *(measure(i, range(len(row), count)) if count > len(row) else ())]
             for i, (row, count) in enumerate(zip(most, self.counts, strict=True))

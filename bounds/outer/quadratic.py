@@ -92,11 +92,11 @@ def _any() -> st.SearchStrategy:
 def _constants(case: SmallQuadratic) -> dict:
     values, vectors = case.eigen
     error = 1e-14 * float(values[-1])
-    known = {q: Estimate(float(v), error, "rounding") for q, v in zip(curvatures, values, strict=True)}
+    constants = {q: Estimate(float(v), error, "rounding") for q, v in zip(curvatures, values, strict=True)}
     begun = vectors.T @ case.start
     size = 1e-14 * float(np.linalg.norm(case.start)) * (1 + float(values[-1] / (values[-1] - values[0])))
-    known |= {x: Estimate(float(v), size, "rounding") for x, v in zip(starts, begun, strict=True)}
-    return known | {outer: case.outer, eta_local: case.step, K: case.steps, T: case.rounds}
+    constants |= {x: Estimate(float(v), size, "rounding") for x, v in zip(starts, begun, strict=True)}
+    return constants | {outer: case.outer, eta_local: case.step, K: case.steps, T: case.rounds}
 
 
 ENDS = [(1 - outer + outer * (1 - eta_local * q) ** K) ** T * x for q, x in zip(curvatures, starts, strict=True)]

@@ -225,8 +225,8 @@ class DeepLadder(Rungs):
 
     def samples(self, name: str) -> list[np.ndarray]:
         """The values of one field of `Measured` for every network: an array (networks,) for each width."""
-        known = any("measured" in vars(ladder) for ladder in (self, *self.sharing))
-        rows = self.measured if known or name not in Trained._fields else self.trained
+        all_measured = any("measured" in vars(ladder) for ladder in (self, *self.sharing))
+        rows = self.measured if all_measured or name not in Trained._fields else self.trained
         return [np.array([getattr(run, name) for run in row]) for row in rows]
 
     def exponent(self, name: str, biased: bool = False) -> Estimate:

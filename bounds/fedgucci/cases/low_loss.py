@@ -71,8 +71,8 @@ class LowLossCube(CubeNetworks):
         low = drawn[self.losses(drawn) < self.epsilon]
         if not len(low):
             return binomial_share(0, self.points, CONFIDENCE)
-        seen = low[: self.paths]
-        counts = (len(low), self.points), (self._count_connected(seen, slice(None)), len(seen))
+        tried = low[: self.paths]
+        counts = (len(low), self.points), (self._count_connected(tried, slice(None)), len(tried))
         share, part = (binomial_share(*pair, CONFIDENCE) for pair in counts)
         low_end, high_end = float(share.lo) * float(part.lo), float(share.hi) * float(part.hi)
         return Estimate.between(

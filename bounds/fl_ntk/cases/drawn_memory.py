@@ -109,17 +109,17 @@ class DrawnMemory(SmallRound):
         second, unit = np.zeros((3 * n, 3 * n)), np.eye(n)
         second[:n, :n] = self.start[:n, :n]
         jump = np.concatenate([-self.setup.eta_global * self.features, 0 * unit, 0 * unit])
-        seen = np.eye(2 * n, 3 * n)
+        projection = np.eye(2 * n, 3 * n)
         if method == "feddyn":
             jump = np.concatenate([-(1 + share) * self.features, 0 * unit, -self.pull * share * unit])
             summed = [0 * unit, self.gram / (len(SIZES) * self.pull), -self.features / self.pull]
-            seen = np.concatenate([seen, np.hstack(summed)])
+            projection = np.concatenate([projection, np.hstack(summed)])
         for number in range(rounds):
             cohorts = [maps @ second @ maps.transpose(0, 2, 1) for maps in self.maps(method, self.steps(number))]
             second = np.mean([after.mean(axis=0) for after in cohorts], axis=0) + self.noise**2 * jump @ jump.T
         # the error is relative to this size, since without noise the terms of x cancel
-        size = float((np.abs(seen) @ np.abs(second) @ np.abs(seen.T)).max())
-        moments = seen @ second @ seen.T
+        size = float((np.abs(projection) @ np.abs(second) @ np.abs(projection.T)).max())
+        moments = projection @ second @ projection.T
         return Estimate(moments, np.full(moments.shape, self.ROUNDINGS * EPS * size), "rounding, generous")
 
     def radius(self, method: str) -> Estimate:

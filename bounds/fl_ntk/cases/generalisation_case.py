@@ -215,13 +215,13 @@ class TrainedOnSample(Case):
             return Estimate.exact(loss.lowest)
         assert problem.y_test is not None
         outputs = kernel_regime(problem, self.setup).predict(problem.x_test, [self.setup.rounds])[0]
-        seen = loss(outputs, problem.y_test)
-        chance = (loss.cap - loss.lowest) * np.sqrt(np.log(2 / RISK) / (2 * len(seen)))
+        losses = loss(outputs, problem.y_test)
+        chance = (loss.cap - loss.lowest) * np.sqrt(np.log(2 / RISK) / (2 * len(losses)))
         condition = self._eigenvalues[-1] / max(float(self.smallest_eigenvalue.lo), 1e-300)
         # this allows for an error of n eps in every eigenvector
         rounding = loss.slope * 8 * problem.n * EPS * condition * np.linalg.norm(problem.y)
         half = chance + min(float(rounding), loss.cap)
-        return Estimate(seen.mean(), half, f"{len(seen)} held-out samples, Hoeffding interval 1 - {RISK:g}")
+        return Estimate(losses.mean(), half, f"{len(losses)} held-out samples, Hoeffding interval 1 - {RISK:g}")
 
     @property
     def population_loss(self) -> Estimate:

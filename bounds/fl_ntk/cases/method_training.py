@@ -121,12 +121,12 @@ def final_residuals(case: FederatedRun, trainings: Sequence[Training]) -> tuple[
     setup, h = case.setup, case.initial_gram
     alone = Setup(eta_local=setup.eta_local, local_steps=setup.local_steps)
     outputs = case.weights.outputs(case.problem.x)
-    known = []
+    residuals = []
     for training in trainings:
         value = -training.regime(case.problem, alone, h.value).residual(setup.rounds, outputs)
         rounding = ROUNDINGS * np.finfo(float).eps * case.problem.n * (1 + float(np.abs(value).max()))
-        known.append(Estimate(value, np.full(value.shape, rounding + float(h.error.max())), "rounding, generous"))
-    return (*(engine_residuals(case, training)[:, setup.rounds] for training in trainings), *known)
+        residuals.append(Estimate(value, np.full(value.shape, rounding + float(h.error.max())), "rounding, generous"))
+    return (*(engine_residuals(case, training)[:, setup.rounds] for training in trainings), *residuals)
 
 
 def _two_steps(seed: int) -> FederatedRun:
