@@ -1,6 +1,7 @@
 """Two ways of averaging models: their outputs (WENS in the paper on IMA), or their weights (FMA in this paper).
 
-The functions only evaluate and average networks. A network is a `TwoLayer` or, for any torch module, a `TorchNetwork`.
+The functions evaluate networks, average them and compare their weights; they need no gradients. A network is a
+`TwoLayer` or, for any torch module, a `TorchNetwork`.
 """
 
 from collections.abc import Callable, Sequence

@@ -63,7 +63,7 @@ class ReleasedCycle(Cyclic):
 class Switched:
     """One schedule before round `start`, then another schedule, whose round 0 is round `start`.
 
-    In Table III of IMA the second schedule is a constant 5e-5 or `Cyclic()`. A third choice of the table reduces the
+    For two choices in IMA's Table III the second schedule is a constant 5e-5 or `Cyclic()`. Another choice reduces the
     local passes instead of the rate, see `local_plan.FewerEpochs`.
     """
 

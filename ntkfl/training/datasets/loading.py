@@ -200,7 +200,7 @@ def load(
             TOKENS tokens; "NAME+domains" for images in four domains (a quarter of the images is plain, a quarter
             turned, a quarter inverted and a quarter blurred); or the path of a .npz or .csv file.
         clients: number of clients; default 10, or as many as the file has.
-        partition: "iid", "dirichlet:ALPHA" or "shards:S" (IMA denotes "shards:2" by #C=2), as
+        partition: "iid", "dirichlet:ALPHA" or "shards:S" ("shards:2" for #C=2 in IMA), as
             `ntkfl.partition.assign_owners`; with domains each client has one domain, and the partition splits each
             domain over the clients of that domain. "given": the owners in the file. Default: "given" where the file has
             owners, else "iid".

@@ -9,7 +9,7 @@ NOT_LINEAR = "its server's model never moves"
 
 
 def method(objective: Objective) -> Method:
-    """In each round every client continues from its own model.
+    """In each round every client that takes part continues from its own model.
 
     All clients' models are evaluated, and the mean of the results over clients is reported. `Federation.own_models`
     gives the clients' models. The server's model stays the initial model; the clients' models are never averaged.

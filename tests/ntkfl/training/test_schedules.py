@@ -1,6 +1,6 @@
 """Tests of learning rates and numbers of passes as functions of the round.
 
-The functions are IMA's mild exploration and the other schedules with which IMA is compared.
+The functions are IMA's mild exploration, and the alternatives to it in the IMA paper and in its code.
 """
 
 import numpy as np
