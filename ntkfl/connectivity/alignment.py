@@ -1,4 +1,4 @@
-"""Networks are aligned by permuting their hidden units, which moves their weights but does not change their function.
+"""Networks are aligned by permuting their hidden units. A permutation moves weights; the function stays the same.
 
 A unit is described by a row of numbers, see `unit_rows`. Two networks are aligned when the sum of squared distances
 between rows of the same index is smallest. To find the order of the units with the smallest sum is an assignment
@@ -98,7 +98,8 @@ def align_group(
             alignments raises the sum of squared distances over all pairs, and no network is preferred.
 
     Returns:
-        An alignment for every network. Its costs are squared distances to the reference, or to the mean of the others.
+        An alignment for every network. The costs of an alignment are squared distances to the reference, or to the mean
+        of the others.
 
     Raises:
         ValueError: as `align`; or the reference is not the index of a network.

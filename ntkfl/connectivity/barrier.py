@@ -264,7 +264,7 @@ def group_barrier(
 
 
 def group_accuracy_barrier(networks: Sequence[TwoLayer], x: Float[np.ndarray, "n l"], y: np.ndarray) -> Estimate:
-    """1 - A(mean of the networks) / mean of their accuracies, a number. It may be negative.
+    """1 - A(mean of the networks) / mean of their accuracies, a number that may be negative.
 
     Args:
         networks: two or more networks of one shape, which get equal weights.

@@ -83,9 +83,9 @@ def trained_clients(
 ) -> Float[np.ndarray, "N m d"]:
     """The hidden weights of every client after `setup.local_steps` steps on its own samples, (N, m, d).
 
-    These are the models of Algorithm 1 of FL-NTK in its first round, before the server averages them: steps of size
-    `setup.eta_local` on half the sum of squares, with fixed signs. Weights change by coefficients times the client's
-    inputs X_c, so pre-activations change by X_c X_c^T times the coefficients.
+    The results are the clients' models in the first round of Algorithm 1 of FL-NTK, before the server averages them:
+    steps of size `setup.eta_local` on half the sum of squares, with fixed signs. Weights change by coefficients times
+    the client's inputs X_c, so pre-activations change by X_c X_c^T times the coefficients.
 
     Raises:
         ValueError: labels or weights have a wrong shape. FloatingPointError: the step is too large.

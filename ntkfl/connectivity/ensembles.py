@@ -31,7 +31,7 @@ def evaluated_group_barrier(evaluate: Callable[[AnyNetwork], float], networks: S
 
 
 def evaluated_group_accuracy_barrier(evaluate: Callable[[AnyNetwork], float], networks: Sequence[AnyNetwork]) -> float:
-    """1 - evaluate(mean of the networks) / the mean of evaluate(network). It may be negative.
+    """1 - evaluate(mean of the networks) / the mean of evaluate(network), which may be negative.
 
     Args:
         evaluate: the function that gives the accuracy of a network, from 0 to 1.

@@ -66,8 +66,8 @@ class LinearRounds:
         features: phi, (n, p).
         labels: the labels y, (n,).
         owner: the client of each sample, 0..N-1, (n,); every client has samples.
-        scale: the factor of each client's loss, (N,). It is 1 for Algorithm 1 of FL-NTK, and 2 / n_c for a mean of
-            squares.
+        scale: the factor of each client's loss, (N,). The factor is 1 for Algorithm 1 of FL-NTK, and 2 / n_c for a mean
+            of squares.
         weights: the clients' positive weights in the server's mean, (N,). In each round they are divided by the sum
             over the participants.
         start: w_0, (p,).

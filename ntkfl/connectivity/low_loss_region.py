@@ -167,9 +167,9 @@ def _moved(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The particles after Metropolis moves, which leave the uniform law on {L < level} invariant.
 
-    A move is Gaussian with a random scale. Its size in each coordinate is proportional to the particles' spread, or to
-    `least` if that is larger. Copies of one particle stay close for a number of moves that grows like the number of
-    parameters. With fewer moves the few particles of smallest loss represent too much of the volume.
+    A move is Gaussian with a random scale. The size of a move in each coordinate is proportional to the particles'
+    spread, or to `least` if that is larger. Copies of one particle stay close for a number of moves that grows like the
+    number of parameters. With fewer moves the few particles of smallest loss represent too much of the volume.
     """
     count, size = at.shape
     spread = np.maximum(at.std(axis=0), least)

@@ -138,15 +138,15 @@ def combination(networks: Sequence[AnyNetwork], weights: Sequence[float] | None 
 
 
 def shares(networks: Sequence[Averageable], weights: Sequence[float] | None) -> Float[np.ndarray, " K"]:
-    """The weights p_k with which networks are averaged. They are equal unless they are given.
+    """The weights p_k with which networks are averaged. By default the weights are equal.
 
     Args:
         networks: one or more of one shape.
         weights: p_k, one for each network, with sum 1; default equal.
 
     Raises:
-        ValueError: there is no network; networks have different shapes; the number of weights is not that of the
-            networks; a weight is not finite.
+        ValueError: there is no network; networks have different shapes; the numbers of weights and of networks differ;
+            a weight is not finite.
     """
     check_shapes(networks)
     chosen = np.full(len(networks), 1 / len(networks)) if weights is None else finite_array("weights", weights)
@@ -198,7 +198,8 @@ def checked_inputs(network: Shaped, x: Float[np.ndarray, "n l"]) -> Float[np.nda
         x: inputs, shape (n, l).
 
     Raises:
-        ValueError: there are no rows; the number of features is not that of the network; or an entry is not finite.
+        ValueError: there are no rows; the inputs have another number of features than the network; or an entry is not
+            finite.
     """
     x = finite_array("x", x)
     features = network.shapes["hidden"][1]

@@ -3,8 +3,8 @@
 The arrays of a file are hidden (h, l), readout (h,) or (C, h) and, if there are biases, bias (h,) and output_bias (C,).
 A file may also have two linear layers under other names:
 
-- the result of torch's module.state_dict() or dict(module.named_parameters()), also as an entry of a dict under any
-  key, or one dict for each layer;
+- the result of torch's module.state_dict() or dict(module.named_parameters()); the file may have this result itself, a
+  dict with this result under any key, or one dict for each layer;
 - arrays W1, b1, W2, b2;
 - a list of arrays in order, as Flower's np.savez(f, *arrays) writes it.
 """

@@ -64,7 +64,8 @@ def global_minimiser(clients: Sequence[QuadraticClient]) -> Estimate:
     sizes = {len(client.minimiser) for client in clients}
     if len(sizes) > 1:
         raise ValueError(f"the clients have {sorted(sizes)} parameters; they must agree")
-    # scales by powers of two, so that in all units of losses and weights no product or square overflows or underflows
+    # numbers are scaled by powers of two; then no product or square overflows or underflows, in whatever units losses
+    # and weights are given
     share = _exponent([client.weight for client in clients])
     weights = [np.ldexp(client.weight, -share) for client in clients]
     curvature, length = (_exponent([getattr(c, name) for c in clients]) for name in ("hessian", "minimiser"))

@@ -45,8 +45,8 @@ def train_two_layer(
 ) -> TwoLayer:
     """Gradient descent on cross-entropy, alone or with FedGuCci's connectivity loss to an anchor.
 
-    The connectivity loss is the mean of the loss on the segment to the anchor. It is computed by a Gauss rule of three
-    points.
+    The connectivity loss is the mean of the loss on the segment to the anchor. This mean is computed by a Gauss rule of
+    three points.
 
     Args:
         network: the network at the start, with two outputs or more.

@@ -25,8 +25,8 @@ class LeastBarrier:
         tried: the number of orders that were evaluated.
         proved: whether every order was evaluated, so that `barrier` encloses the smallest barrier of all orders.
             Otherwise `barrier` is only an upper bound.
-        local: whether no exchange of two units lowers the barrier further. False if the search ended before this was
-            known.
+        local: whether no exchange of two units lowers the barrier further. False also if the search ended before it was
+            known whether an exchange lowers the barrier.
     """
 
     permutation: Int[np.ndarray, " h"]
@@ -47,8 +47,8 @@ def least_barrier(
 ) -> LeastBarrier:
     """The order of the second network's units that has the smallest loss barrier among the orders that were tried.
 
-    Up to 8 units all orders are tried. With more units, a local search exchanges two units at a time. It makes an
-    exchange that certainly lowers the barrier, and ends when no exchange does. Computed barriers of logistic and
+    Up to 8 units all orders are tried. With more units, a local search exchanges two units at a time. The search makes
+    an exchange that certainly lowers the barrier, and ends when no exchange does. Computed barriers of logistic and
     cross-entropy losses have an error, and a gain within this error is not recognised.
 
     Args:

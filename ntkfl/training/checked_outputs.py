@@ -1,6 +1,6 @@
-"""Checks what training and kernels assume: a network is differentiable, and each sample's outputs depend on it alone.
+"""Checks that a network is differentiable and that samples of a batch do not affect each other's outputs.
 
-"Alone" means that a sample's outputs do not depend on the other samples of the batch.
+Training and kernels assume both.
 """
 
 import warnings

@@ -20,7 +20,7 @@ KIND = "ntkfl training run, version 1"
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A state; the configuration, data and model of its run, as JSON values; and the versions of the code that ran."""
+    """The state of a run, the run's configuration, data and model as JSON values, and the versions of the code."""
 
     state: State
     run: dict[str, Any]

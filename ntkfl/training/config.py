@@ -18,7 +18,7 @@ Share = Annotated[float, Field(gt=0, le=1)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-# Algorithm 1 of FL-NTK is stated for full-batch steps on inputs of norm 1 with real labels. The rate is stable for
+# Algorithm 1 of FL-NTK is stated for full-batch steps on inputs of norm 1 with real labels. The rate .01 is stable for
 # fewer than 400 samples a client, since the largest eigenvalue of a client's Gram matrix is at most half the number of
 # its samples.
 FL_NTK = {

@@ -33,7 +33,10 @@ from ntkfl.trajectory import Trajectory
 
 
 def linearised_network(network: Model, params: Params) -> Model:
-    """The linearised network f(theta_0, x) + J(theta_0, x) D. Its parameters D are 0 at first, for every seed."""
+    """The linearised network f(theta_0, x) + J(theta_0, x) D at the given parameters theta_0, with the Jacobian J of f.
+
+    The parameters of the linearised network are D, which is 0 at first for every seed.
+    """
     _load_forward_mode()
 
     def outputs(moved: Params, x: Tensor) -> Tensor:
@@ -117,7 +120,8 @@ def network_trajectory(
     """The trajectory of any network. All its parameters are trained; movements of single neurons are not recorded.
 
     The setup's width and sigma are not used. Training starts at `params`, by default at the network's own parameters
-    for `setup.seed`. With `linearised` the network is f(theta_0, x) + J(theta_0, x) D.
+    for `setup.seed`. With `linearised` the network is f(theta_0, x) + J(theta_0, x) D, where theta_0 are the parameters
+    at the start.
 
     Raises:
         ValueError: the outputs do not have the shape of the labels; and as `Model.checked_outputs` and
@@ -148,7 +152,7 @@ def network_trajectory(
 
 
 def refuse_other_outputs(name: str, shape: tuple[int, ...], problem: Problem) -> None:
-    """Refuse labels whose shape is not that of a network's outputs. The message says how to make the shapes equal.
+    """Refuse labels with another shape than the network's outputs. The message says how to make the shapes equal.
 
     Raises:
         ValueError: the shapes differ.
@@ -240,7 +244,7 @@ class _NeuronRecords(_Records):
     def __init__(self, problem: Problem, setup: Setup, run: Federation, weights: Weights, frozen: bool) -> None:
         """`run` trains the network from `weights`.
 
-        `frozen` says that the activation patterns of the network stay those of `weights`.
+        `frozen` says that the activation patterns of the network stay the patterns of `weights`.
         """
         super().__init__(problem, setup, run.model.initial(0))
         self.x, self.frozen = run.data.x, frozen

@@ -279,8 +279,8 @@ class ServerOptimizer(Average):
 
     Args:
         direction: (means of the uploads, state, round) -> the direction, and the moments after the round.
-        moments: names of the entries of the state that hold moments. These have the parameters' shapes, are 0 at first,
-            and are not sent to clients.
+        moments: names of the entries of the state that hold moments. These entries have the parameters' shapes, are 0
+            at first, and are not sent to clients.
     """
 
     _: KW_ONLY
@@ -330,8 +330,8 @@ class Method:
         personal: whether each client is evaluated with its own model (`Federation.own_models`) and the mean over
             clients is reported. Otherwise the server's model is evaluated.
         personal_outputs: (model, the server's parameters, a client's state, inputs) -> the predictions of a client that
-            uses its own state. They are evaluated in addition to the server's model. None: a client has no predictions
-            of its own.
+            uses its own state. These predictions are evaluated in addition to the server's model. None: a client has no
+            predictions of its own.
         options: the options of the method with their defaults; `ntkfl.training.methods.build` sets them.
     """
 

@@ -53,7 +53,7 @@ NATS, HALF_SQUARES = "nats", "half squares"
 
 
 def write_rows(path: Path, loss: str, rows: Sequence[Row]) -> None:
-    """Write a CSV file of these rows. It replaces an earlier file in one step, so that there is always a complete file.
+    """Write a CSV file of these rows. An earlier file is replaced in one step, so there is always a complete file.
 
     Args:
         path: the file.
@@ -104,7 +104,7 @@ def read_rows(path: Path, loss: str, last: int) -> list[Row]:
         last: round of the last row, from 0.
 
     Raises:
-        OSError: no such file. ValueError: the header is not that of `loss`; a row is missing, or has cells that are not
+        OSError: no such file. ValueError: the header is not `header(loss)`; a row is missing, or has cells that are not
             numbers.
     """
     if not path.is_file():

@@ -105,7 +105,7 @@ class Model:
         return {name: torch.stack([of[name] for of in gradients]) for name in own}
 
     def mappable(self, params: Params, x: Tensor) -> bool:
-        """Whether torch.func can map the model over clients with different parameters. It is tried with two clients.
+        """Whether torch.func can map the model over clients with different parameters, tried with two clients.
 
         Args:
             params: parameters of one client.

@@ -119,7 +119,7 @@ def require_cross_entropy(objective: Objective) -> None:
         objective: the loss that was chosen.
 
     Raises:
-        ValueError: the objective is another one; the message names it.
+        ValueError: the objective is not cross-entropy; the message names the objective.
     """
     if not isinstance(objective, CrossEntropy):
         raise ValueError(f"the objective is {objective}; logits are shifted in a cross-entropy only: CrossEntropy()")

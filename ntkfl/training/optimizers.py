@@ -88,7 +88,7 @@ class SGD(Optimizer):
             values, directions = list(params.values()), [gradient[name] for name in params]
             if self.momentum:
                 velocities = [state["velocity"][name] for name in params]
-                # this takes one pass over the numbers; a product and then a sum would take two
+                # torch.add takes one pass over the numbers; a product and then a sum would take two
                 for velocity, direction in zip(velocities, directions, strict=True):
                     torch.add(direction, velocity, alpha=self.momentum, out=velocity)
                 directions = velocities

@@ -13,7 +13,7 @@ Schedule = Callable[[int], float]
 class Exponential:
     """rate * decay^number in round `number`. With decay 1 the rate is constant.
 
-    The released code of FedGuCci and that of IMA have the decay .99.
+    The decay is .99 in the released code of FedGuCci and in the released code of IMA.
     """
 
     rate: float

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     import torch
 
-Tensor: TypeAlias = "torch.Tensor"  # a string, since methods are imported without PyTorch, which only training needs
+# the type is a string, since methods are imported without PyTorch, which only training needs
+Tensor: TypeAlias = "torch.Tensor"
 Tree = dict[str, Any]  # values are tensors or again such dicts; keys contain no "/"
 Params = dict[str, Tensor]
 

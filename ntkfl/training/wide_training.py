@@ -62,8 +62,8 @@ def network_federation(
     """A federation whose rounds have `setup.local_steps` full-batch steps on any network, in float64.
 
     The default method is Algorithm 1 of FL-NTK. Another method has its own server step, and does not use
-    `setup.eta_global`. Its objective must be for real labels, such as Algorithm 1's `HalfSquares("sum")`. The
-    optimizer's state begins anew in each round.
+    `setup.eta_global`. The objective of the method must be for real labels, such as Algorithm 1's `HalfSquares("sum")`.
+    The optimizer's state begins anew in each round.
     """
     return Federation(
         network,

@@ -34,7 +34,7 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
     of the layers are possible, the numbers in the names decide, or the order in the file.
 
     Raises:
-        ValueError: the arrays are not those of two linear layers, or it is not certain which array is which.
+        ValueError: the arrays do not belong to two linear layers, or it is not certain which array is which.
     """
     given = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
     if any("in_proj" in name for name in arrays):

@@ -30,11 +30,11 @@ from ntkfl.connectivity.paths.segment import EPS, Segment, located, places, root
 
 UNKNOWN = -1
 NARROW = 1e-10
-NUDGE = 4 * EPS  # strips are widened by this, since edges are rounded to float64
+NUDGE = 4 * EPS  # strips are widened by this number, since edges are rounded to float64
 EXACT_WORK = 10**8  # largest number of products of integers with which strips are decided
 
-# the ends of a piece, the number of correct samples before it and after it, and their least and largest number within
-# it
+# a piece: its two ends, the numbers of correct samples before and after the piece, and the least and the largest number
+# of correct samples within the piece
 Row = tuple[float, float, int, int, int, int]
 
 
@@ -45,8 +45,8 @@ class Strips:
     `before` and `after` are 1 if the sample is correct before or after the strip, and 0 if the sample is wrong there.
     Within the strip the sample counts as at least `low` and at most `high`, where 1 is correct and 0 is wrong.
 
-    A strip that has been decided does not belong to a single sample. It has numbers of correct samples in place of ones
-    and zeros.
+    A strip that has been decided does not belong to a single sample. Such a strip has numbers of correct samples in
+    place of ones and zeros.
     """
 
     sample: np.ndarray
@@ -133,7 +133,7 @@ def _decided_group(
         low, high = np.clip(point.floats(), 0, 1)
         old, count = count, count + steps[point]
         least = min(old, count)
-        if len(rows) > 1 and low <= rows[-1][1]:  # the floats around this point overlap those of the point before
+        if len(rows) > 1 and low <= rows[-1][1]:  # this point's floats overlap the previous point's floats
             low, _, old, _, lowest = rows.pop()
             least = min(least, lowest)
         rows.append((low, high, old, count, least))

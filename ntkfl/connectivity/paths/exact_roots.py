@@ -161,7 +161,7 @@ def roots_between(constant: int, slope: int, bend: int, low: Fraction, high: Fra
 
 
 def rational_between(low: Root, high: Root) -> Fraction:
-    """A fraction strictly between two numbers, of which the first must be the smaller.
+    """A fraction strictly between two numbers; the first number must be the smaller one.
 
     Raises:
         ValueError: the first is not smaller than the second.

@@ -22,7 +22,8 @@ from ntkfl.connectivity.paths.piecewise import PiecewisePolynomial, summed
 from ntkfl.rounding import LONG, SMALLEST, long_product, long_product_error, running_sum, running_sum_error
 
 INTERVALS = 32
-ROUNDING = 1e-12  # relative to the terms of a loss; the rounding error of sums of some hundred terms is smaller
+# allowance for rounding, relative to the terms of a loss; the rounding error of sums of some hundred terms is smaller
+ROUNDING = 1e-12
 
 
 def absolute_loss_bounds(

@@ -33,14 +33,14 @@ class TorchNetwork:
     """A torch module with weights of its own, evaluated in evaluation mode and without gradients.
 
     Args:
-        module: the module that defines the architecture. It is neither trained nor changed, and many networks may share
-            it.
+        module: the module that defines the architecture. The module is neither trained nor changed, and many networks
+            may share it.
         state: parameters and buffers by name, as `module.state_dict()` has them. Entries that are no real numbers, such
             as batch norm's counters, are no weights, and `at` does not change them. Batch norm's running averages count
             as weights and are averaged. A tied weight counts once for each of its names.
 
     Raises:
-        ValueError: names or shapes are not those of the module, or a weight is not finite.
+        ValueError: names or shapes differ from the module's names or shapes, or a weight is not finite.
     """
 
     module: nn.Module
@@ -586,9 +586,9 @@ def align_torch(
     or a grouped convolution, all its groups get the same permutation of their channels. Batch norm is used in
     evaluation mode: its weights and running averages are permuted with the channels.
 
-    The mean of two aligned networks has the means of their running averages. These differ from the averages of the mean
-    network's own activations (Jordan et al. 2023, REPAIR), so compute running averages again before you evaluate the
-    mean.
+    The mean of two aligned networks has the means of their running averages. These mean averages differ from the
+    averages of the mean network's own activations (Jordan et al. 2023, REPAIR), so compute running averages again
+    before you evaluate the mean.
 
     Args:
         first: the network that stays.
@@ -621,7 +621,7 @@ def moved(network: TorchNetwork, units: Units, matching: Matching, x: Tensor | n
         x: inputs of samples.
 
     Raises:
-        ValueError: the outputs change. This happens only if the module computes with other operations than torch's.
+        ValueError: the outputs change. They change only if the module computes with other operations than torch's.
     """
     aligned = TorchNetwork(network.module, permuted(network.state, units, matching.orders))
     before, after = network.outputs(x), aligned.outputs(x)
@@ -655,8 +655,8 @@ def align_torch_group(
         starts: the number of starts of every alignment, as in `align_torch`; default 6.
 
     Returns:
-        An alignment for every network. Its costs are squared distances to the reference, or to the mean of the others.
-        Its number of sweeps is the sum over all alignments.
+        An alignment for every network. The costs of an alignment are squared distances to the reference, or to the mean
+        of the others. The number of sweeps is the sum over all alignments of this network.
 
     Raises:
         ValueError: as `align_torch`; or the reference is not the index of a network.

@@ -413,7 +413,7 @@ class Followed(NamedTuple):
 def units_of(
     function: Function, weights: Mapping[str, Tensor], x: Any, tied: Sequence[Sequence[str]] = ()
 ) -> tuple[Units, list[Read]]:
-    """The groups of units of a function. It is run once, and axes of weights and inputs are followed through it.
+    """The groups of units of a function. They are found in one run, which follows the axes of weights and inputs.
 
     The axes of inputs, outputs and constants are held. In a grouped convolution or a group norm, all groups get the
     same permutation of their channels.

@@ -132,8 +132,8 @@ def glue(path: Path | None, size: int | None, name: str) -> Samples:
 
     Raises:
         FileNotFoundError: no path is given, or a file or the vocabulary is missing.
-        ValueError: a line has a wrong number of columns, or a label is not one of the task; the message has file and
-            line.
+        ValueError: a line has a wrong number of columns, or the task does not have such a label; the message has file
+            and line.
     """
     from ntkfl.training.models.encoder import packaged_folder  # imported here, since only text needs it
 

@@ -193,7 +193,7 @@ def load(
     train_share: float = 1.0,
     dtype: torch.dtype = torch.float64,
 ) -> FederatedData:
-    """Federated data by name. Pixels are in [0, 1], but those of CIFAR and Tiny-ImageNet are in [-1, 1].
+    """Federated data by name. Pixels are in [0, 1], but pixels of CIFAR and Tiny-ImageNet are in [-1, 1].
 
     Args:
         spec: "NAME"; "NAME:SIDE" for images resized (bilinearly) to SIDE x SIDE; "TASK:TOKENS" for sentences cut to
@@ -308,8 +308,8 @@ def _drawn(
 def _drawn_of_owners(name: str, order: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The training samples and the test samples among the samples `order`.
 
-    A fifth of the samples is for the test, or fewer if there are too few that may be. They are the last of `order`,
-    but the first sample of every owner is always for training.
+    A fifth of the samples is for the test. They are the last samples of `order`, but the first sample of every owner is
+    always for training. If too few samples are left by this rule, there are fewer test samples.
     """
     spare = np.ones(len(order), dtype=bool)
     spare[np.unique(owner[order], return_index=True)[1]] = False

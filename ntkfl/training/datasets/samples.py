@@ -13,7 +13,7 @@ class OnDemand:
     """Inputs that are computed one by one, whenever rows are indexed."""
 
     count: int  # number of inputs
-    # shape, dtype: those of one input
+    # shape, dtype: the shape and the dtype of one input
     shape: tuple[int, ...]
     dtype: Any
     one: Callable[[int], Any]  # number of an input -> the input

@@ -14,7 +14,9 @@ ADVICE = (
 
 
 def tiny_imagenet(path: Path | None, size: int | None) -> Samples:
-    """100,000 training images and, as the test set, the 10,000 validation images, since their labels are published.
+    """100,000 training images and, as the test set, the 10,000 validation images.
+
+    Validation images are taken because their labels are published.
 
     Classes are numbered in the alphabetical order of their ids (n01443537, ...). Pixels are scaled to [-1, 1].
 

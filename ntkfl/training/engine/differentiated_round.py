@@ -214,7 +214,8 @@ class EngineRound:
 def _of_coefficients(weights: Tensor, z: Tensor) -> Tensor:
     """H w as a function whose gradient, for the output of a sample, is the sample's unit vector.
 
-    Each row of `z` is for one sample. It has the sample's row of H and, after that, the sample's unit vector.
+    Each row of `z` is for one sample. The row of `z` has the sample's row of H and, after that, the sample's unit
+    vector.
     """
     row, unit = z.chunk(2, dim=-1)
     return (row @ weights).detach() + unit @ (weights - weights.detach())

@@ -39,7 +39,7 @@ MAPPED, BY_PRODUCTS = Limits(2**24, 2**20, 3 * 2**18, 4), Limits(2**26, 2**23, 2
 def clients_at_once(
     params: Params, shape: tuple[int, ...], batch: int, device: torch.device, clients: int, products: bool = False
 ) -> int:
-    """The number of clients in a group, which are trained together. It is 1 if a loop over clients is faster.
+    """The number of clients in a group, which are trained together; 1 if a loop over clients is faster.
 
     All groups have nearly the same size.
 
@@ -124,8 +124,8 @@ class Federation:
         at_once: the number of clients trained together by one vmap; with 1 they are trained in a loop. Only rounding
             errors depend on this number. None: `clients_at_once` decides.
         keep_optimizer: whether momenta and Adam's moments stay with a client from round to round.
-        watch: (parameters, batch) of one client -> a record. It is called after each step, and the records are kept in
-            `RoundResult.records`. It must not change its arguments. None: nothing is recorded.
+        watch: (parameters, batch) of one client -> a record. `watch` is called after each step, and the records are
+            kept in `RoundResult.records`. `watch` must not change its arguments. None: nothing is recorded.
 
     Raises:
         ValueError: data, model or optimizer lack what the method needs: classes, a model with a head, sgd. Or

@@ -185,7 +185,7 @@ class LocalTraining:
     def _relocate(self, params: Params, optimizer_state: Tree, broadcast: Tree, now: Round) -> None:
         """Apply the local rule's `relocation` in place to each client's model.
 
-        It is also applied to the parts of the optimizer's state that have the keys of the model.
+        The map is also applied to the parts of the optimizer's state that have the keys of the model.
         """
         alike = [part for part in optimizer_state.values() if isinstance(part, dict) and part.keys() == params.keys()]
         for row in range(len(leaves(params)[0])):

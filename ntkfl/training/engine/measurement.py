@@ -79,7 +79,7 @@ def measured(
 ) -> Row:
     """The measurements at a state. If the method is personal, its test and training scores are means over own models.
 
-    The own models are those of `Federation.own_models`, one for each client.
+    `Federation.own_models` gives these models, one for each client.
 
     `result` is the round that led to the state, or None before the first round. `seconds` is the duration of the round.
     """

@@ -163,7 +163,7 @@ class AnchorMean(Average):
 def _first_anchors(classes: int, size: int) -> Tensor:
     """The unit vectors of the first axes, (classes, size), or random directions if there are more classes than axes.
 
-    They are the same in every run.
+    The first anchors are the same in every run.
     """
     import torch
 

@@ -30,10 +30,10 @@ def method(
         threshold: a coordinate moves fully if A is at least this; with a threshold above 1 no coordinate moves fully;
             default 0.8.
         mask: "soft" or "hard": how coordinates with A below the threshold are masked; default soft.
-        released: whether to follow the code of the IMA paper. Its update is nearly FedAvg's: w <- w + sum_i p_i Delta_i
-            - 1e-4/|S| sum_i mask_i Delta_i, with mask_i 1 at coordinates where A > threshold and Delta_i has the
-            majority's sign. (Inside its loop over clients the paper's code also replaces w by the sum so far, so that
-            its result depends on the order of the clients. This is left out here.)
+        released: whether to follow the code of the IMA paper. The update in this code is nearly FedAvg's: w <- w +
+            sum_i p_i Delta_i - 1e-4/|S| sum_i mask_i Delta_i, with mask_i 1 at coordinates where A > threshold and
+            Delta_i has the majority's sign. (Inside its loop over clients the paper's code also replaces w by the sum
+            so far, so that its result depends on the order of the clients. This replacement is left out here.)
         server_rate: rate of the step on the server; default 1.
 
     Raises:

@@ -30,7 +30,7 @@ def method(
     at both points. The two ablations are rho = 0, which leaves only the calibration, and tau = 0, which leaves only the
     sharpness-aware steps. If steps are sequential, each of them is sharpness-aware by itself. With `released`, as in
     the authors' code, the gradient of an anchor's term is not cleared between the two passes: the gradient at w is
-    added to the gradient at w + e. This has about the effect of twice the beta.
+    added to the gradient at w + e. The sum of both gradients has about the effect of twice the beta.
 
     Args:
         objective: cross-entropy.

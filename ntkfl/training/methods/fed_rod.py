@@ -54,6 +54,6 @@ class PersonalHead(LocalRule):
 
 
 def personal_outputs(model: Model, params: Params, head: Params, x: Tensor) -> Tensor:
-    """The logits (b, C) with which a client is evaluated: the shared head's logits plus those of its own head."""
+    """The logits (b, C) with which a client is evaluated: the shared head's logits plus the own head's logits."""
     z = model.features(params, x)
     return model.head(params, z) + model.head(params | head, z)

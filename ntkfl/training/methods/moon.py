@@ -16,15 +16,15 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
 
     s compares a sample's features with its features under the model received. p compares them with its features under
     this client's model at the end of the client's last participation. In a client's first participation the two models
-    are the same, so that its steps are those of FedAvg. Features are the inputs of the model's head. If there is a
-    projection before the head, it is part of the model.
+    are the same, so that the client's steps equal FedAvg's steps. Features are the inputs of the model's head. If there
+    is a projection before the head, it is part of the model.
 
     Args:
         objective: the loss that clients descend.
         mu: weight of the second term; default 1.
         temperature: T; default 0.5.
-        released: whether p is that of FedGuCci's code, where the previous model is never renewed. (mu and T are 1 in
-            that code, but this option does not set them.)
+        released: whether p is computed as in FedGuCci's code, where the previous model is never renewed. (mu and T are
+            1 in that code, but this option does not set them.)
 
     Raises:
         ValueError: a negative mu, or a temperature that is not positive.

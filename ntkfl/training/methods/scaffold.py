@@ -98,7 +98,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     So beta' = (p r - G e) / k with option II, and beta' = r with option I.
 
     The server moves by g/N times p r - G e + (mean_c k_c - k) beta. The second summand is what the control variates of
-    all clients add. It is 0 if all clients take the same steps. With option II and equal steps, r' = r - (g k / N) H
+    all clients add, and is 0 if all clients take the same steps. With option II and equal steps, r' = r - (g k / N) H
     beta'. If r is then eliminated, a number z = 1 + w with w != 0 is an eigenvalue of the round exactly if the matrix
     (g k p + (g k p + G) w) H / N + w (k w + p) is singular.
 
@@ -167,8 +167,8 @@ def drawn(method: Method, blocks: Blocks) -> DrawnRound:
     """A round of s drawn clients, as a map of (r, beta), with the notation of `linear`.
 
     In every round the server's variate is the mean of all clients' variates. A drawn client moves by p r - G e on its
-    own samples. Its control variates add k_c (beta / N - beta_c) to this move, where beta_c is beta at the client's
-    samples and 0 elsewhere. The server moves by g / s times the sum over the drawn clients.
+    own samples. The client's control variates add k_c (beta / N - beta_c) to this move, where beta_c is beta at the
+    client's samples and 0 elsewhere. The server moves by g / s times the sum over the drawn clients.
 
     Source: docs/proofs/random_rounds.md#clients-that-remember.
     """

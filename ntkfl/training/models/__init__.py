@@ -32,7 +32,7 @@ def build(
     device: torch.device | str = "cpu",
     seed: int = 0,
 ) -> Model:
-    """The model of this name for these data. It has C outputs for C classes, or one output for each label of a sample.
+    """The model of this name for these data, with C outputs for C classes, or one output for each label of a sample.
 
     Args:
         spec: "NAME" or "NAME:SIZES", such as "mlp:64-64", "simple-cnn", "two-layer:512", "resnet20-gn"; NAME may be the

@@ -31,9 +31,9 @@ def simple_cnn(request: Request) -> Model:
 def ima_cnn(request: Request) -> Model:
     """IMA's CNN, with 32 filters for grey images and 64 filters for colour images.
 
-    Source: IMA, Table IV. Its second block for FMNIST is printed with 1 input channel; it must be 32. As in the table,
-    no ReLU stands between the last two layers. The network has 274,026 parameters on grey images of 28 x 28, and
-    772,682 on colour images of 32 x 32.
+    Source: IMA, Table IV. The table prints 1 input channel for the second block for FMNIST; the right number is 32. As
+    in the table, no ReLU stands between the last two layers. The network has 274,026 parameters on grey images of 28 x
+    28, and 772,682 on colour images of 32 x 32.
     """
 
     def convolutions(channels: int) -> nn.Sequential:

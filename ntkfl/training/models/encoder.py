@@ -50,7 +50,7 @@ class Encoder:
     epsilon: float  # the constant in the denominators of the layer norms
 
     def states(self, tokens: Tensor, adapters: Adapters) -> Tensor:
-        """The states of the last layer. Each adapter, A (r, w) and B (w, r), adds B A to its linear map.
+        """The states of the last layer. Each adapter, A (r, w) and B (w, r), adds B A to the linear map that it is for.
 
         Tokens after the first separator belong to the second segment, as in pairs of sentences.
         """

@@ -11,7 +11,7 @@ from ntkfl.training.models.layers import Mean, Norm, convolution, drawn_for_relu
 
 
 class Subsample(nn.Module):
-    """He et al.'s shortcut without parameters (option A). It takes every second pixel and adds channels of zeros.
+    """He et al.'s shortcut without parameters (option A). The shortcut takes every second pixel and adds channels of 0.
 
     Half of the new channels come before the old channels, and half after them.
     """

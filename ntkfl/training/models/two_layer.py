@@ -43,8 +43,8 @@ def ntk_network(weights: Weights, dtype: torch.dtype = torch.float64, device: to
 def relu(z: Tensor) -> Tensor:
     """Returns max(z, 0), with slope 1 at 0.
 
-    It is computed as a threshold at the largest negative number. This takes one pass over z; torch.where(z >= 0, z, 0)
-    would take more.
+    The code uses a threshold at the largest negative number, since a threshold takes one pass over z; torch.where(z >=
+    0, z, 0) would take more.
     """
     return functional.threshold(z, LARGEST_NEGATIVE[z.dtype], 0.0)
 
@@ -83,7 +83,7 @@ def to_network(params: Params) -> TwoLayer:
     """The parameters of a `connectivity_network` as a `TwoLayer`, whose barriers can be computed exactly.
 
     Raises:
-        ValueError: the parameters are those of another model.
+        ValueError: the parameters belong to another model.
     """
     if params.keys() != {"hidden", "readout"}:
         raise ValueError(

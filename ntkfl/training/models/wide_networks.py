@@ -97,8 +97,8 @@ class WideNetwork:
         """The limit of J(x) J(z)^T as the width grows, for one output, (n, p).
 
         Raises:
-            ValueError: as `gram.deep` or `gram.convolutional`, which compute it; convolutions with biases, which have
-                no kernel here.
+            ValueError: as `gram.deep` or `gram.convolutional`, which compute the kernel; the network is convolutional
+                and has biases, for which no kernel is computed.
         """
         if self.kind == "fc":
             return gram.deep(x, z, depth=self.depth, activation=self.activation, bias=self.bias)

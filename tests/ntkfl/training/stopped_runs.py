@@ -1,8 +1,8 @@
 """A script that trains in processes that end or wait in the middle of training.
 
-It starts one process for each line of stdin. A line names a function of this file and the folder of the run. Each
-process is forked from the script's own process, so that torch is imported once. stdout gets the output of each process
-and, after its end, its exit status, which is negative if the process was killed.
+The script starts one process for each line of stdin. A line names a function of this file and the folder of the run.
+Each process is forked from the script's own process, so that torch is imported once. stdout gets the output of each
+process and, after its end, its exit status, which is negative if the process was killed.
 """
 
 import os

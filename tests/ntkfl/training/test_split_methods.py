@@ -1,6 +1,6 @@
 """Tests of MOON, FedRoD and FedFA: they equal FedAvg in their limits.
 
-The states of each method equal those of a computation by hand.
+The states of each method are compared with states that are computed by hand.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Tests of networks that the engine trains: their trajectories are those of the simulator.
+"""Tests of networks that the engine trains: their trajectories equal the simulator's trajectories.
 
 Wide networks approach the kernel regime.
 """
