@@ -59,7 +59,7 @@ class Card:
 def kept() -> Mapping[str, Card]:
     """The cards of this project's statements by id.
 
-    There are none if a source file has changed since they were written.
+    The result is empty if a source file has changed since the cards were written.
     """
     written = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     return {card["id"]: _card(card) for card in written["cards"]} if written.get("sources") == sources() else {}

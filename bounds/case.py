@@ -44,7 +44,7 @@ NOT_COMPUTED = (ArithmeticError, np.linalg.LinAlgError)  # raised if a case has 
 
 
 class computed_once(cached_property[Result]):
-    """A cached property that also keeps an error: every later use raises the first error at once."""
+    """A cached property that also keeps an error: after a failed use every later use raises this error at once."""
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """The value of an instance.
@@ -77,7 +77,7 @@ class Case:
 
     @property
     def n_runs(self) -> int:
-        """The number of cases that this object counts as in a verdict.
+        """How many cases this object counts for in a verdict.
 
         A ladder of widths counts once for each of its runs.
         """
@@ -123,12 +123,15 @@ class Case:
         return self
 
     def fresh(self) -> Case | None:
-        """Other networks of the same kind, to check again a result over many networks; None: there are none."""
+        """A case with other networks of the same kind, on which a result over many networks is checked again.
+
+        None: there is no such case.
+        """
         return None
 
     @cached_property
     def other_networks(self) -> Case | None:
-        """The result of `fresh`, made once. So every claim that fails is checked again on the same networks."""
+        """The result of `fresh`, computed once. Every claim that fails is checked again on these same networks."""
         return self.fresh()
 
     def plain(self) -> Any:
@@ -196,7 +199,8 @@ def described(*words: str, **others: str) -> Callable[[Any], dict[str, Any]]:
 
     Args:
         words: words of READ_FROM, or attributes of the case.
-        others: further entries, as word="attribute" or word="attribute.its_attribute"; the report has the word.
+        others: further entries, as word="attribute" or word="attribute.its_attribute"; the report shows the value under
+        the word.
     """
     places = {word: READ_FROM.get(word, word) for word in words} | others
 

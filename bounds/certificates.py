@@ -9,7 +9,7 @@ from ntkfl.problem import Problem, Setup, Weights
 
 __all__ = ["THEOREMS", "Theorem", "a_priori_certificate", "expected", "require_memory", "stable_step_certificate"]
 
-# the result has the members certified, residual_factor, shortfall and to_dict
+# a theorem returns a certificate, with the members certified, residual_factor, shortfall and to_dict
 Theorem = Callable[[Problem, Setup, Weights], Any]
 
 THEOREMS: Mapping[str, Theorem] = {

@@ -30,7 +30,7 @@ from ntkfl.estimate import Estimate, Rigour
 from ntkfl.imports import old_names
 from ntkfl.trajectory import provenance
 
-ORDER_SAFETY = 10  # the error is this factor times the difference of two runs that sum in different orders
+ORDER_SAFETY = 10  # rounding error of a run / difference of two runs that sum in different orders
 FEW_NEURONS = 16  # below this width sums in two orders often agree in every bit although both are rounded
 BALL_BUDGET = 4e6  # largest product width * n * d * local steps * rounds of a run in balls
 EXTENDED_BUDGET = 4e9
@@ -153,7 +153,7 @@ class FederatedRun(Case):
 
     @property
     def computed(self) -> str:
-        """The arithmetic, in words."""
+        """The arithmetic of the run, in words."""
         return f"balls of {self.bits} bits" if self.arithmetic is BALL else (self.arithmetic or DOUBLE).name
 
     @property

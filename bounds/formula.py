@@ -19,8 +19,8 @@ from ntkfl.balls import PRECISION, NotFinite, ball, ball_matrix, enclosure, prec
 from ntkfl.estimate import Estimate, Rigour
 
 COMPILED = 4096  # number of expressions whose compiled evaluation is kept
-# For each symbol of a premise: the field of the setup that must satisfy it, and a sign. The sign is 1 if the premise
-# requires at least a size, and -1 if it requires at most a size.
+# Maps each symbol of a premise to a field of the setup and a sign. The sign is 1 if the premise is a least value of the
+# field, and -1 if it is a largest value.
 PREMISES = {"m": ("width", 1), "eta_l": ("eta_local", -1)}
 LARGEST_PRODUCT = 64  # the largest exponent for which a power of a ball that contains 0 is computed as a product
 
@@ -37,7 +37,8 @@ class Formula:
             first use.
         lower: the lower end, for a two-sided statement.
         failure: an expression for the probability with which the statement may fail; None: it may never fail.
-        premise: a requirement of the theorem that no run can meet, by symbol (for example the symbol m for a width).
+        premise: requirements of the theorem that no run can meet. It maps a symbol, such as m for the width, to the
+        required size.
         trivial: a bound that holds without the theorem; the theorem says nothing if its own bound is larger in every
             case.
     """
@@ -95,7 +96,7 @@ class Formula:
         return float(np.max(evaluate(self.failure, constants).hi))
 
     def premise_at(self, constants: Constants) -> dict[str, float]:
-        """The sizes that the premise requires on a case, by symbol.
+        """Maps each symbol of the premise to the size that the premise requires on a case.
 
         Args:
             constants: a number, array or `Estimate` for each symbol.
@@ -103,7 +104,7 @@ class Formula:
         return {str(s): float(evaluate(needed, constants).value.max()) for s, needed in (self.premise or {}).items()}
 
     def lacking(self, case: Any, constants: Constants) -> dict[str, float]:
-        """The sizes that the premise requires and a case does not have, by symbol.
+        """Maps each symbol whose required size a case does not have to this size.
 
         An infinitely wide case has every width.
 
@@ -140,7 +141,7 @@ class Formula:
         return sorted(float(root) for root in sp.solve(sp.nsimplify(equation), unknown) if root.is_real)
 
     def mutated(self, change: Callable[[Any], Any]) -> Self:
-        """The same formula, with every part and the lower end changed in the way of a mutant.
+        """The formula of a mutant: every part and the lower end are changed by the mutant's function.
 
         Args:
             change: maps a sympy expression to the changed expression.

@@ -1,6 +1,6 @@
 """The requirements of a statement on a case.
 
-Each is a predicate with a margin, and names the options that can meet it.
+Each requirement is a predicate with a margin. It has the names of the options with which a user can meet it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Hypothesis:
     eased_by: tuple[str, ...] = ()  # the `Options` by which a user may meet it
 
     def met(self, case: Any) -> bool:
-        """Whether the case meets the hypothesis, by more than the margin's own error.
+        """Whether every entry of the margin is at least as large as its own error.
 
         Args:
             case: a case of the statement's families.

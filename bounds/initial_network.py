@@ -62,12 +62,13 @@ class InitialNetwork(Case):
 
     @cached_property
     def reachable_deviation(self) -> Estimate:
-        """The supremum of |H(w~, w^) - H(0)|_F over perturbations within R, between a value found and an upper bound.
+        """An enclosure of the supremum of |H(w~, w^) - H(0)|_F over perturbations within R.
 
-        Entry (i, j) counts the neurons that are active on both samples. It loses at most D_ij neurons, namely those
-        active on both with a pre-activation within R of 0. It gains at most U_ij other neurons, namely those within R
-        of being active on both. So the entry moves by at most |x_i.x_j| max(D_ij, U_ij) / m. The value found is the
-        largest over some perturbations that move every neuron by R along one direction.
+        The enclosure reaches from a value that was found to an upper bound. Entry (i, j) counts the neurons that are
+        active on both samples. The entry loses at most D_ij neurons, namely those active on both with a pre-activation
+        within R of 0. It gains at most U_ij other neurons, namely those within R of being active on both. So the entry
+        moves by at most |x_i.x_j| max(D_ij, U_ij) / m. The value that was found is the largest one over some
+        perturbations that move every neuron by R along one direction.
         """
         z, x, m = self.preactivations, self.problem.x, self.width
         on, inner = (z >= 0).astype(float), np.abs(x @ x.T)
@@ -134,7 +135,7 @@ def _network(base: FederatedFamily, seed: int) -> InitialNetwork:
 
 
 class InitialNetworkFamily(Family):
-    """A family of networks at initialisation that knows how much memory a case takes."""
+    """A family of networks at initialisation. Its `case_bytes` estimates the memory that a case takes."""
 
     @property
     def base(self) -> FederatedFamily:

@@ -1,7 +1,7 @@
 """The list of all statements: of the papers' folders, of installed packages, and of loaded files.
 
-A package brings statements by the entry point `ntkfl.statements`. On the command line a file can take the place of a
-statement's id: `my_theorem.py` for all its statements, `my_theorem.py::mine/T1` for one.
+A package adds its statements through the entry point `ntkfl.statements`. On the command line a file can take the place
+of a statement's id: `my_theorem.py` for all its statements, `my_theorem.py::mine/T1` for one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def load(file: str | os.PathLike[str]) -> tuple[Statement, ...]:
 
     Raises:
         ExtensionError: a ValueError. The file does not exist; it fails (the message has the line); its STATEMENTS are
-            no statements; or an id is not paper/label, or is the id of another statement.
+            not all of the class `Statement`; or an id is not of the form paper/label, or another statement has the same
+            id.
     """
     return restore(extensions.from_file(file))
 
@@ -88,7 +89,7 @@ def failure(error: BaseException, statement: Statement) -> str:
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
         return NO_TORCH
     extension = extension_of(statement)
-    # a paper's code is in a subfolder; the other modules of `bounds` are shared by all statements
+    # only a line of a paper's own subfolder is named, since the other modules of `bounds` are shared by all statements
     if extension is None:
         frame = extensions.last_frame(error, lambda file: HERE in file.parents[1:])
         name = frame and Path(frame.filename).relative_to(HERE.parent).as_posix()
@@ -192,10 +193,10 @@ def get(identifier: str) -> Statement:
 
 
 def find(*words: str) -> tuple[Statement, ...]:
-    """The statements that these words name: an id, all of a paper or file, or one statement of a file (`my.py::T1`).
+    """The statements that the given words name.
 
     Args:
-        words: ids, papers, files, or one statement of a file.
+        words: ids; papers and files, for all their statements; or one statement of a file.
 
     Raises:
         KeyError: an unknown id; the message lists the nearest ids. ExtensionError: as `load`.
@@ -247,7 +248,7 @@ def _texts(statement: Statement | Card) -> str:
 
 
 def named(word: str, known: Mapping[str, Thing]) -> tuple[Thing, ...]:
-    """The entry of this id, or all entries of this paper, among entries by statements' ids.
+    """The entry whose id is `word`, or all entries of the paper `word`; `known` maps ids of statements to entries.
 
     Raises:
         KeyError: an unknown id; the message lists the nearest ids.

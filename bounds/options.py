@@ -12,7 +12,7 @@ from ntkfl.problem import Setup
 class Options:
     """Data and sizes of the cases on which statements are checked.
 
-    Each option that is not listed below replaces the field of `Setup` that has its name.
+    An option that is not listed below has the name of a field of `Setup`, and replaces this field.
 
     Args:
         data: None (digits and sphere), a data set's name, or a .npz or .csv file.

@@ -39,7 +39,8 @@ PAPERS = _papers()
 def own() -> "dict[str, Statement]":
     """This project's statements by id: paper by paper, and in the order of the labels.
 
-    A label comes before its parts, such as X4 before X4-drift; the parts are in the order of their files.
+    A label comes before the labels that add a word to it, such as X4 before X4-drift. These are in the order of their
+    files.
 
     Raises:
         ValueError: an id that is not its paper's, or an id given twice.
@@ -81,7 +82,10 @@ def slug(label: str) -> str:
 
 
 def _place(identifier: str, papers: list[str]) -> tuple[int, list, bool]:
-    """The place of an id: by paper, then by label up to the first hyphen, B.9 before B.10; a label before its parts."""
+    """The sort key of an id: its paper, then its label up to the first hyphen, then whether the label has a hyphen.
+
+    Numbers in a label are compared as numbers. So B.9 comes before B.10.
+    """
     paper, _, label = identifier.partition("/")
     head, _, part = label.partition("-")
     numbered = [int(word) if word.isdigit() else word for word in re.split(r"(\d+)", slug(head))]

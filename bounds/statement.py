@@ -53,13 +53,13 @@ class Claim(Formula):
         nature: how this form differs from a form that holds; None: it does not differ.
         hypotheses: hypotheses in addition to the statement's.
         measure: the left side, if it differs from the statement's.
-        left_formula: the formula of that left side, as in `Statement`.
+        left_formula: the formula of the left side, as in `Statement`, if `measure` is given.
         families: the families of cases, if they differ from the statement's.
         note: a text that is shown beside the formula.
         consequence: what a reader who relies on this form must change, if it differs from a form that holds.
         read: the kind of text from which the formula is read, if it differs from the source's.
-        reading: how sure the signs of a scanned formula are. It names the other places at which the formula occurs, and
-            the formula as it stands there.
+        reading: how sure the signs of a scanned formula are, the other places at which the formula occurs, and the
+            formula as it stands at these places.
     """
 
     recorded: Outcome = Outcome.HOLDS
@@ -110,7 +110,8 @@ class Statement:
             that returns families.
         hypotheses: the hypotheses of every form.
         mutants: wrong formulas, derived from the last form that is recorded to hold.
-        necessity: for the name of a hypothesis, a case that breaks the claim although it meets all other hypotheses.
+        necessity: maps the name of a hypothesis to a function that makes a case. The case breaks the claim although it
+        meets all other hypotheses.
         says_left: how the left side is measured, in words.
         left_formula: the left side in the paper's symbols, one for each part, in plain text such as "max_r |u_r(t) -
             u_r(0)|". The left side of a rate is a power, for example "exponent in m of ...". By default the formula has
@@ -183,7 +184,7 @@ class Statement:
         """The same statement with these forms and no others.
 
         Args:
-            forms: a claim for each of them.
+            forms: the forms of the new statement, each with its claim.
         """
         claims: dict[str, Any] = {form: forms.get(form) for form in Form}
         return replace(self, **claims)

@@ -5,9 +5,9 @@ samples of a partition or of labels. Directions are small integer vectors, which
 examples shrink to vectors such as (1, 0), and equal, opposite and dependent rows are recognised exactly.
 
 The parts of cases are sizes, points, networks, targets and steps. Sizes are small. Ranges are wide, since every
-counterexample search draws from these strategies, and the statement's hypotheses reject the cases that do not meet
-them. Step sizes are drawn relative to the eigenvalues that limit them, so that cases lie on both sides of each limit.
-The strategies of whole cases are in the modules of the cases: `federated_runs`, `kernel_cases`, `initial_networks`,
+counterexample search draws from these strategies. A search skips the cases that do not meet the statement's hypotheses.
+Step sizes are drawn relative to the eigenvalues that limit them, so that cases lie on both sides of each limit. The
+strategies of whole cases are in the modules of the cases: `federated_runs`, `kernel_cases`, `initial_networks`,
 `width_ladders`.
 """
 
@@ -80,11 +80,11 @@ def nearly_parallel(
 
 
 def antipodal_families(*, d: Range = (2, 5)) -> SearchStrategy[AntipodalFamily]:
-    """Unit data with antipodal pairs, and whether lambda_min(H_inf) > 0 there.
+    """Unit data with antipodal pairs, and whether lambda_min(H_inf) of these data is positive.
 
     lambda_min(H_inf) is positive exactly when one row of each pair can be chosen so that the chosen rows are linearly
-    independent. The reason is that the features f_x(w) = x 1{w.x >= 0} satisfy f_x - f_{-x} = x, so that a linear
-    relation of these x is a relation of the features. Up to three further rows belong to no pair; no two rows are
+    independent. The reason is that the features f_x(w) = x 1{w.x >= 0} satisfy f_x - f_{-x} = x. So a linear relation
+    of the chosen rows is a linear relation of the features. Up to three further rows belong to no pair; no two rows are
     equal.
 
     Args:
@@ -117,7 +117,7 @@ def partitions(n: int, *, clients: Range = (1, 4)) -> SearchStrategy[np.ndarray]
 
 
 def labels(n: int, *, bound: float = 1.0) -> SearchStrategy[np.ndarray]:
-    """Labels (n,), which are all `bound` or -`bound`, or lie anywhere in [-bound, bound].
+    """Labels (n,). Either all have absolute value `bound`, or they lie anywhere in [-bound, bound].
 
     Args:
         n: number of samples.
@@ -185,7 +185,7 @@ def setups(
     return st.builds(Setup, **drawn, **{name: st.floats(*bounds) for name, bounds in floats.items()})
 
 
-@lru_cache(typed=True)  # `typed`, since the labels are integers for bound 1, and floats for bound 1.0
+@lru_cache(typed=True)  # `typed` keeps bound 1, with integer labels, apart from bound 1.0, with floats
 def _labels(n: int, bound: float) -> SearchStrategy[np.ndarray]:
     entries = st.sampled_from([bound, -bound]), st.floats(-bound, bound, allow_subnormal=False)
     return st.one_of([st.lists(entry, min_size=n, max_size=n).map(np.array) for entry in entries])
@@ -227,14 +227,14 @@ def _grid(d: int, size: int, longest: int) -> SearchStrategy[Direction]:
 def _grid_size(n: int) -> int:
     """The largest entry of the integer vectors.
 
-    It is large enough for n directions in the plane that are well apart.
+    With entries up to this size there are n directions in the plane that are well apart.
     """
     return max(3, isqrt(2 * n))
 
 
 @lru_cache
 def _around(centre: Direction, size: int, longest: int) -> SearchStrategy[Direction]:
-    """Integer vectors whose entries differ by at most `size` from those of a centre, which is longer than `size`."""
+    """Integer vectors whose entries differ by at most `size` from the entries of a centre longer than `size`."""
     offset = st.tuples(*[st.integers(-size, size)] * longest)
     return offset.map(lambda step: tuple(a + b for a, b in zip(centre, step[-len(centre) :], strict=True)))
 
@@ -244,7 +244,7 @@ def _scaled(row: Direction, factor: int) -> Direction:
 
 
 def _drawn_from(draw: DrawFn, kind: str, d: int, size: int, longest: int) -> SearchStrategy[Direction]:
-    """The strategy of one row. The centre of a cluster is drawn in this function, once for all rows of the cluster."""
+    """A strategy from which all rows of a data set are drawn. For a cluster, this function draws the common centre."""
     match kind:
         case "grid":
             return _grid(d, size, longest)
@@ -391,9 +391,10 @@ def networks(draw: DrawFn, d: int, width: Range = (1, 64)) -> Weights:
 
 @st.composite
 def targets(draw: DrawFn, outputs: np.ndarray) -> np.ndarray:
-    """Labels (n,) of three sorts.
+    """Labels (n,) of one of three sorts.
 
-    They are all 1 or -1, or lie anywhere in [-1, 1], or are the outputs plus a residual of any size and direction.
+    All labels have absolute value 1, or they lie anywhere in [-1, 1], or they are the outputs plus a residual of any
+    size and direction.
     """
     n = len(outputs)
     if draw(st.booleans()):

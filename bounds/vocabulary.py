@@ -48,7 +48,7 @@ class Outcome(StrEnum):
 
 
 class Nature(StrEnum):
-    """In what way a form differs from what holds."""
+    """How a form of a statement differs from a form that holds."""
 
     MISPRINT = "misprint"
     MISSING_HYPOTHESIS = "missing hypothesis"
@@ -60,7 +60,7 @@ class Nature(StrEnum):
     SCAN = "scan"
 
 
-# natures that are charged to no author: they count neither as misprints nor as errors of substance
+# natures that count neither as a misprint nor as an error of substance of an author
 UNCHARGED = (Nature.REPORTED, Nature.SCAN)
 
 
@@ -86,7 +86,7 @@ class Source:
     """The origin of a statement.
 
     `read` is the kind of text from which the statement's forms are read. If it is None, the kind in READ_FROM for the
-    paper is taken, or Provenance.TEXT for a paper that is not there.
+    paper is taken, or Provenance.TEXT for a paper that READ_FROM does not have.
     """
 
     paper: str

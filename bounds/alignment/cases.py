@@ -34,7 +34,7 @@ MOST = 6  # largest number of hidden units; it is small because all orders of th
 
 @dataclass(frozen=True, eq=False)
 class AlignedPair(NetworkPair):
-    """Two networks. `aligned` has the second one with its units in the order that weight matching finds."""
+    """Two networks. In `aligned` the units of the second network have the order that weight matching finds."""
 
     @cached_property
     def alignment(self) -> Alignment:

@@ -1,6 +1,6 @@
 """Statements on networks that are aligned by permuting their hidden units.
 
-They are on the outputs of an aligned network, on the distance that alignment reaches, on bounds of barriers, and on a
+The statements concern the outputs of an aligned network, the distance that alignment reaches, bounds of barriers, and a
 conjecture about wide networks.
 """
 

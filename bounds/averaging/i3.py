@@ -1,7 +1,7 @@
 """Lemma 1: the gap between averaged outputs (WENS) and averaged weights (FMA) as the clients come closer together.
 
 The statements are about the order of the gap in Delta, the clients' largest distance from the averaged network.
-A ladder is the same measurement at several values of Delta.
+On a ladder the same quantity is measured at several values of Delta.
 """
 
 from collections.abc import Callable, Mapping
@@ -154,7 +154,7 @@ class ScaleLadder(Case):
 
     @property
     def fixed_second_order(self) -> float:
-        """The limit of |gap| / Delta^2 at the fixed input, for ReLU or for tanh networks, whichever is smaller."""
+        """The limit of |gap| / Delta^2 at the fixed input: the smaller one of the limits for ReLU and tanh."""
         x = self._point
         on = (x @ self.hidden.T > 0).astype(float)
         return float(min(np.abs(self._second_order(x, on, np.zeros_like(on)))[0], np.abs(self._smooth(x))[0]))

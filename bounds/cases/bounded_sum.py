@@ -1,6 +1,6 @@
 """Two kinds of cases whose tail probabilities are exact.
 
-They are a centred Gaussian with a threshold, and a sum of independent two-point variables with a threshold.
+One kind is a centred Gaussian with a threshold. The other is a sum of independent two-point variables with a threshold.
 """
 
 import math

@@ -230,7 +230,7 @@ def _cubes(draw: DrawFn, most: int, widest: int, outputs: int, loss: str) -> Cub
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
 
     def numbers(size: int) -> np.ndarray:
-        """Small integers; for many features, Gaussian numbers of one seed, or only zeros."""
+        """Small integers if there are few numbers. Many numbers are either Gaussian or all 0."""
         if size <= FEW * 6:
             return np.array(draw(st.lists(st.integers(-3, 3), min_size=size, max_size=size)), float)
         return rng.standard_normal(size) * draw(st.booleans())

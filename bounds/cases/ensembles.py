@@ -166,10 +166,10 @@ class Ensemble(Case):
     def kink_distance(self) -> float:
         """The least excess of a sample's distance from a kink over the clients' distance from the averaged network.
 
-        For a unit of the averaged network and a sample take the distance of the unit's hidden weights from the weights
-        at whose kink the sample is. Subtract the largest distance of a client's hidden weights of this unit from the
-        averaged weights. The result is the least difference over all draws, units and samples. If it is positive, all
-        clients of a draw and their averaged network have the same activations.
+        For a unit of the averaged network and a sample take the distance of the unit's hidden weights from the nearest
+        weights that put the kink of the unit on the sample. Subtract the largest distance of a client's hidden weights
+        of this unit from the averaged weights. The result is the least difference over all draws, units and samples. If
+        it is positive, all clients of a draw and their averaged network have the same activations.
         """
         u = np.einsum("k,mkhl->mhl", self.sizes / self.problem.n, self.hidden)
         lengths = np.linalg.norm(self.problem.x, axis=1)
@@ -212,7 +212,7 @@ def estimated(values: arb | np.ndarray) -> Estimate:
 
 DRAWS, HIDDEN, TRIALS = 8, 4, 40  # M, h, and the number of seeds of a family
 MOST = 64  # largest number of samples of the user's data; computing every output as a ball is slow
-WIDE, CLOSE = 0.5, 2e-5  # how far clients move from the initialisation, in units of its entries
+WIDE, CLOSE = 0.5, 2e-5  # distances of clients from the initialisation, in units of an initial weight
 
 
 def _ensemble(options: Options, amplitude: float, equal: bool, seed: int) -> Ensemble:

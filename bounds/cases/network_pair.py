@@ -80,7 +80,8 @@ AS_ASSUMED = Hypothesis(
 
 
 Rows = tuple[str, int, bool]  # the data's name or file, the largest number of rows, and whether rows are normalised
-LOSS_OF_SEED = {3: SQUARED.name, 4: "logistic"}  # the key is the seed modulo 5; all other seeds have the absolute loss
+# maps the seed modulo 5 to the loss; all other seeds have the absolute loss
+LOSS_OF_SEED = {3: SQUARED.name, 4: "logistic"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +149,9 @@ class NetworkPair(Case):
 
     @cached_property
     def _rounding(self) -> float:
-        """A bound on the rounding of either term, whose sums are of l and of h products.
+        """A bound on the rounding error of `bilinear_term` and of `kink_term`, which sum l and h products.
 
-        It is computed with the sizes of both networks added.
+        The bound uses the sum of both networks' norms.
         """
         rows = sum(np.linalg.norm(net.hidden, axis=1) for net in (self.first, self.second))
         columns = sum(np.linalg.norm(readout, axis=0) for readout in self._readouts)

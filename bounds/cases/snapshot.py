@@ -63,7 +63,7 @@ class Snapshot:
 
     @cached_property
     def radius(self) -> float:
-        """R: the largest movement of a global weight vector up to round t or t+1."""
+        """R: the largest distance of a global weight vector from its start, at round t or t+1."""
         moved = [np.linalg.norm(u - self.run.weights.hidden, axis=1).max() for u in (self.hidden, self.next_hidden)]
         return float(max(moved) * (1 + 1e-9))
 
@@ -86,11 +86,14 @@ class Snapshot:
         )
 
     def gram(self, k: int, neurons: np.ndarray | None = None) -> np.ndarray:
-        """H(t,k), (n, n), summed over the given neurons of each row (default: all)."""
+        """H(t,k), (n, n).
+
+        Row i is summed over the neurons that `neurons`, (n, m), gives for sample i (default: all).
+        """
         return gram.local_gram(self.run.problem.x, self.run.problem.owner, self.hidden, self.local[0][k], neurons)
 
     def grams(self, neurons: np.ndarray | None = None) -> Estimate:
-        """[H(t,0) ... H(t,K-1)], (n, K n), summed over the given neurons of each row (default: all)."""
+        """[H(t,0) ... H(t,K-1)], (n, K n). Row i is summed over the neurons given for sample i (default: all)."""
         blocks = [self.gram(k, neurons) for k in range(self.run.setup.local_steps)]
         return Estimate(np.hstack(blocks), np.hstack(self._doubts), "counts, rounding bound")
 

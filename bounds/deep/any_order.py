@@ -2,8 +2,8 @@
 
 A checkpoint is certified if the theorem's inequalities hold there, with proven errors. Two statements are on training
 in any order of the samples, on squares and on other losses. The third is on the rate of methods with memory. Training
-in any order consists of windows: in a window every sample is used in at least one step. With losses other than squares
-this is not asked of samples whose losses stay minimal. Comments beside the formulas have the proof's symbols.
+in any order consists of windows: in a window every sample is used in at least one step. With losses other than squares,
+a sample whose loss stays minimal need not be used. Comments beside the formulas have the proof's symbols.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Statements on the distance between FedAvg and gradient descent on all the data, for deep networks.
 
 The distance depends on the width and on the step size.
-A ladder is the same measurement at several widths or step sizes, which are its rungs.
+On a ladder the same quantity is measured at several widths or step sizes, the rungs of the ladder.
 """
 
 from __future__ import annotations

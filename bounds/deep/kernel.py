@@ -113,14 +113,14 @@ HALF = sp.Rational(1, 2)
 
 @dataclass(frozen=True)
 class Recursion:
-    """The recursion for Theta of `depth` layers of weights. Other values of the fields with a default make it wrong.
+    """The recursion for Theta of `depth` layers of weights.
 
-    Mutants use such values.
+    Every field from `he` on has the right value by default. Mutants set wrong values.
     """
 
     activation: str  # activation of the hidden layers
     depth: int  # layers of weights
-    one: bool = False  # whether Theta is that of a sample with itself rather than of two samples
+    one: bool = False  # whether Theta is the entry of one sample with itself; otherwise it is the entry of two samples
     he: Any = 2  # the factor from ReLU layer to ReLU layer
     readout_gain: Any = 1  # the factor of the last layer
     with_readout: bool = True  # whether the term of the readout's own weights is counted

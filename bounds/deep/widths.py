@@ -41,7 +41,7 @@ OF_A_ROUND = "mean_c |theta_c - theta'| / |theta' - theta|"
 
 RUNGS = {round(2 ** (8 + half / 2)): 40 for half in range(11)}  # maps a width to the number of networks
 DRAWS = 8  # number of independent draws of B, each from 8 replicates of SAMPLING
-# the error depends more on the number of draws than on that of starts, which are stratified
+# the number of draws changes the error more than the number of starts, since starts are stratified
 SAMPLING = {"draws": 512, "starts": 16}
 
 
@@ -80,7 +80,8 @@ class KinkLadder(Rungs):
     def multiple(self) -> Estimate:
         """The coefficient of B in the limit of the mean over networks of m^(1/2) (H(T) - H(0)), by projection on B."""
         mean = self.layers.mean(axis=0)
-        # the average of <draw of B, mean> / |mean|^2 over the draws: it is 1, and its error stands for that of the mean
+        # The average of <draw of B, mean> / |mean|^2 over the draws is 1. The error of this average is used as the
+        # error of the mean.
         drawn = over_replicates((self.layers * mean).sum(axis=(1, 2)) / (mean**2).sum())
         coefficient = leading_coefficient(self.sizes, list(map(np.array, self.along)), -0.5)
         error = coefficient.error + drawn.error * (np.abs(coefficient.value) + coefficient.error) / (1 - drawn.error)

@@ -1,6 +1,6 @@
-"""Statements on the connectivity loss, on the window of anchors, and on the objectives that contain them.
+"""Statements on the connectivity loss, on the window of anchors, and on objectives with this loss.
 
-They are on Eqs (7), (8), (11) and (12).
+The statements concern Eqs (7), (8), (11) and (12).
 """
 
 from collections import deque

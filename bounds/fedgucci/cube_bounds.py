@@ -1,6 +1,6 @@
 """Statements on the barriers of networks drawn in a cube.
 
-They are Theorems 3.5 and 3.8, and this project's bounds fedgucci/R1, fedgucci/R1g and fedgucci/R4.
+The statements are Theorems 3.5 and 3.8, and this project's bounds fedgucci/R1, fedgucci/R1g and fedgucci/R4.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class WorstInput(CubeNetworks):
 def chosen_input(case: CubeNetworks) -> WorstInput:
     """The case with one unit input, along u_1 - u_2 of the first unit.
 
-    There the unit's two pre-activations differ most.
+    On this input the unit's two pre-activations differ most.
     """
     first, second = (network.hidden[0] for network in case.networks[:2])
     x = (first - second) / np.linalg.norm(first - second)

@@ -79,7 +79,7 @@ def _built(
 def corner_families(options: Options) -> tuple[Family, ...]:
     """Families with one output and with several, with kinks and without.
 
-    There are none for the user's inputs, whose entries differ in size.
+    For the user's inputs there are no families, since the entries of these inputs differ in size.
     """
     return () if options.data is not None else tuple(family.with_trials(options.trials) for family in CORNERS)
 
@@ -105,9 +105,9 @@ p, q = sp.symbols("p q", positive=True)
 
 
 def steep_loss() -> NetworkPair:
-    """A pair with the squared loss, far from the labels and without R.
+    """A pair with the squared loss whose outputs are far from the labels. No bound R on |f - y| is given.
 
-    The slope of the loss exceeds 1, which is the constant that is used without R.
+    The slope of the loss exceeds 1, the constant that is used if R is not given.
     """
     first, second = (TwoLayer(np.array([[u]]), np.array([1.0])) for u in (1.0, -1.0))
     return NetworkPair(first, second, np.array([[1.0]]), np.array([1e3]), "squared")

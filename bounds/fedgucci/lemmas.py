@@ -1,7 +1,7 @@
 """Statements on lemmas of the proofs.
 
-They are on the side of the cube and the volume of low loss (Lemma 3.3, fedgucci/R5), and on the tails of sums of
-uniform variables.
+The statements concern the side of the cube and the volume of low loss (Lemma 3.3, fedgucci/R5), and the tails of sums
+of uniform variables.
 """
 
 import math
@@ -114,7 +114,7 @@ class LowLossRegion(Case):
     def is_star(self) -> bool:
         """Whether E_eps is one interval in each coordinate and contains the anchor.
 
-        Then it is a star around the anchor.
+        If so, E_eps is a star around the anchor.
         """
         with precision():
             return all(
@@ -257,7 +257,7 @@ class LossTable(Case):
     def joint_failure(self) -> Fraction:
         """The probability that at least one of K independent networks, one for each client, has a high loss.
 
-        A loss is high if it is epsilon or more; the loss of a network is that of its client.
+        A loss is high if it is epsilon or more. Each network has the loss of its own client.
         """
         return 1 - math.prod((1 - failure for failure in self.failures), start=Fraction(1))
 

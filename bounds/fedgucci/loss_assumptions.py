@@ -359,8 +359,8 @@ MINIMISER = Hypothesis(
 def planar_counterexample() -> CurvedValley:
     """A valley whose floor is curved, so that it differs from the straight line between a model and a minimiser.
 
-    The minimiser is the one nearest to the anchor. On the floor the loss is 0. The floor contains the model and the
-    minimiser. Between them most of the floor lies far below the straight line, at smaller y.
+    Of all minimisers, the minimiser nearest to the anchor is meant. On the floor the loss is 0. The floor contains the
+    model and the minimiser. Between them most of the floor lies far below the straight line, at smaller y.
     """
     return CurvedValley((4.0, 1.0), 200.0, 6.0, (0.0, 0.0), (200.0, 0.0), (200.0, 1.0))
 
@@ -409,7 +409,7 @@ STATEMENTS = (
             gamma,
             recorded=Outcome.VIOLATED,
             nature=Nature.MISSING_HYPOTHESIS,
-            # At |u| = 1/64 the curvature is 64 times that at |u| = 1.
+            # At |u| = 1/64 the curvature is 64 times the curvature at |u| = 1.
             witness=lambda: CircleNeuron(readout=1.0, length=1 / 64),
             reading="in words, which both versions print alike",
             consequence="assume rows of at least some length r: a ReLU network is smooth only on such weights, "

@@ -25,7 +25,10 @@ HALF_WAY = 0.5
 
 
 def relu_change(case: CubeNetworks) -> Estimate:
-    """relu(g) - relu(U_1 x) at the first input and alpha = 1/2, (h,). It is exactly 0 for units that are surely off."""
+    """relu(g) - relu(U_1 x), (h,), at the first input and alpha = 1/2, where g = alpha U_1 x + (1 - alpha) U_2 x.
+
+    The difference is exactly 0 for units that are surely off.
+    """
     a, c = (side[0] for side in end_preactivations(case))
     rows = np.maximum(*(np.linalg.norm(net.hidden, axis=1) for net in pair(case)))
     error = 4 * (case.l + 8) * EPS * np.linalg.norm(case.x[0]) * rows

@@ -1,6 +1,6 @@
 """Statements on the powers of the width and of the cube's side with which barriers fall: fedgucci/X3 and X5.
 
-A ladder is the same measurement at several sizes, which are widths or sides of the cube.
+On a ladder the same quantity is measured at several sizes. The sizes are widths or sides of the cube.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def linear_families(options: Options, *, anchors: int = 1, reach: int = 4) -> tu
     return tuple(family.with_trials(options.trials) for family in families)
 
 
-# the key under which the constants have FedAvg, a function of the step sizes that returns the weights
+# the key of FedAvg among the constants; its value is a function that maps the step sizes to the weights
 RUN = sp.Symbol("FedAvg")
 
 LOCAL = eta_local * (1 + beta / 3)
@@ -137,7 +137,7 @@ SERVER = eta_global * (1 + EXTRA)
 class RescaledFedAvg(Claim):
     """A claim whose right side is a run of FedAvg.
 
-    Its parts are the local step, the server step and sometimes a third number.
+    The parts of the claim's formula are the local step, the server step and sometimes a third number.
 
     The third number says how far the clients' starts move towards the anchors.
     """

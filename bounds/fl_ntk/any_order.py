@@ -1,8 +1,8 @@
 """Statements on training from a certified checkpoint.
 
-Training in any order of the samples fits the data, and methods with memory converge at their rate. The weights W* are
-near the checkpoint, and with them the network fits all data. A is a set of pairs of a neuron and a sample at whose kink
-the neuron is held.
+Training in any order of the samples fits the data, and methods with memory converge, each at its own rate. The weights
+W* are near the checkpoint, and with these weights the network fits all data. A is a set of pairs (neuron, sample). The
+neuron of a pair in A is held at its kink on the sample.
 """
 
 from dataclasses import dataclass, replace
@@ -89,7 +89,7 @@ class OrderedTraining(Case):
     def fit(self) -> tuple[np.ndarray, Nearest]:
         """W* in long precision, with its distance D, as the certificate computes it.
 
-        If the certificate fails, W* is the one for the empty set A.
+        If the certificate fails, W* is computed for the empty set A.
 
         Raises:
             ArithmeticError: there is no W*.

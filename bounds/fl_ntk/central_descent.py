@@ -1,6 +1,6 @@
 """Statements on the distance of clients from their mean, and of FedAvg from gradient descent on all the data.
 
-A ladder is the same measurement at several step sizes, which are its rungs.
+On a ladder the same quantity is measured at several step sizes, the rungs of the ladder.
 """
 
 from dataclasses import dataclass, replace

@@ -75,7 +75,7 @@ def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
 def weighted_norm(root: np.ndarray, vectors: Estimate) -> Estimate:
     """|S^-1 v| for each column v of (n, T).
 
-    The error has the errors of the columns and the rounding of the solution.
+    The error of the result includes the errors of the columns and the rounding of the solution.
     """
     inverse = np.linalg.inv(root)
     value = row_norms((inverse @ vectors.value).T)

@@ -1,4 +1,7 @@
-"""Statements on how a round changes the outputs and the residual: Definition 3.2, Eqs (1), (3), (4), mean slopes."""
+"""Statements on how a round changes the outputs and the residual: Definition 3.2 and Eqs (1), (3), (4).
+
+In a further statement the mean slope of relu between u(t).x_i and u(t+1).x_i takes the place of 1{u(t).x_i >= 0}.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,7 +50,7 @@ class GridNetwork(Case):
     def near(self) -> np.ndarray:
         """Whether -R |x_i| <= u_r.x_i < R |x_i|, (n, m), computed in integers.
 
-        The two squares that are compared never agree.
+        |u_r.x_i| is never exactly R |x_i|, so a comparison of their squares decides both inequalities.
         """
         return 100 * (self.x @ self.u.T) ** 2 < (7 * self.sevenths) ** 2 * (self.x**2).sum(axis=1)[:, None]
 

@@ -1,6 +1,6 @@
 """Statements X.4 to X.6: many local steps in a round, rounds that enlarge the residual, and more clients.
 
-More clients need more rounds. A ladder is the same measurement at several numbers of clients.
+More clients need more rounds. On a ladder the same quantity is measured at several numbers of clients.
 """
 
 from __future__ import annotations

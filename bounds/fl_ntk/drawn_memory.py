@@ -1,6 +1,6 @@
 """Statements on SCAFFOLD and FedDyn with drawn clients.
 
-They are on the second moments of the residual and of the vectors that clients keep.
+The statements concern the second moments of the residual and of the vectors that clients keep.
 """
 
 import numpy as np

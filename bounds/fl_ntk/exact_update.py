@@ -1,6 +1,7 @@
 """Statements on the averaged update of Algorithm 1.
 
-They are on a round as Eqs (2) and (17) write it, and on rounds of one local step, which are steps of gradient descent.
+The statements concern a round as Eqs (2) and (17) write it, and rounds of one local step. A round of one local step is
+a step of gradient descent.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""Statements X.13 and X.13b: neurons gather at kinks, and are held there.
+"""Statements X.13 and X.13b: neurons gather at their kinks, and gradients hold them there.
 
-A ladder is the same measurement at several sizes of the residual.
+On a ladder the same quantity is measured at several sizes of the residual.
 """
 
 from __future__ import annotations

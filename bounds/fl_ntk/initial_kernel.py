@@ -1,7 +1,7 @@
 """Statements on the Gram matrix at the start.
 
-They are on H_inf in closed form, on the distance of H(0) from H_inf (C.6), on the distances of their eigenvalues
-(fl-ntk/Weyl), and on data for which H_inf is singular (fl-ntk/X.7).
+The statements concern H_inf in closed form, the distance of H(0) from H_inf (C.6), the distances of the eigenvalues of
+H(0) from the eigenvalues of H_inf (fl-ntk/Weyl), and data for which H_inf is singular (fl-ntk/X.7).
 """
 
 from dataclasses import dataclass, replace
@@ -87,7 +87,7 @@ def _one_neuron(delta: float, length: float) -> InitialNetwork:
 def eigenvalues(h: Estimate) -> Estimate:
     """The eigenvalues of a symmetric matrix, ascending, (n,), enclosed by ball arithmetic.
 
-    Their rigour is at most that of the entries.
+    The result is at most as rigorous as the entries of the matrix.
     """
     with precision():
         spectrum = enclosure(symmetric_eigenvalues(ball_matrix(h.value, h.error)))

@@ -1,7 +1,7 @@
 """The statement of Lemma B.12, which is Lemma 6.1.
 
-While the residual contracts, no neuron of the global model moves far. A ladder is the same measurement at several
-sizes, which are widths or values of 1/lambda.
+While the residual contracts, no neuron of the global model moves far. On a ladder the same quantity is measured at
+several sizes. The sizes are widths or values of 1/lambda.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """Statements on section 3.2 and Eq (18): weights and patterns change lazily.
 
-Others are on the remainder of a round, the part that its linear map does not explain.
+Other statements concern the remainder of a round: the part of the outputs' change that a linear map does not explain.
 """
 
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ class CircleLadder(Case):
     """Three points on the circle and neurons evenly spread over it, with widths from 64 to 512.
 
     K = 3, eta_l = .4, and there are two rounds. The angles between the points are multiples of 45 degrees. So the share
-    of neurons that are active on two points equals the limit's share, and every neuron is farther from a kink than it
-    moves. Only the points are rounded.
+    of neurons that are active on two points is the same as at infinite width, and every neuron is farther from a kink
+    than it moves. Only the points are rounded.
     """
 
     widths = (64, 128, 256, 512)

@@ -77,14 +77,14 @@ def _distance_measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
 def _printed_distance_measure(case: FederatedRun) -> Estimate:
     """The distance of w_{k,c,r}(t+1) from u_r(t).
 
-    For the last round it is that of w_{k,c,r}(t), since no round follows.
+    For the last round, w_{k,c,r}(t) takes the place of w_{k,c,r}(t+1), since no round follows.
     """
     rounds = weight_path(case).rounds
     return _farthest(case, zip([r.local for r in (*rounds[1:], rounds[-1])], [r.start for r in rounds], strict=True))
 
 
 def satisfied_client() -> FederatedRun:
-    """Two clients, of which one fits its labels already. So its bound is 0, but the server still moves."""
+    """Two clients, of which one fits its labels already. The bound for this client is 0, but the server still moves."""
     weights = draw(32, 6, 0)
     setup = Setup(width=32, eta_local=0.05, local_steps=1, rounds=2)
     x = unit_points(np.random.default_rng(0), 4, 6)

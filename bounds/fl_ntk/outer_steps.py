@@ -139,7 +139,7 @@ def _rate_moments(case: RandomRound) -> dict:
 
 
 def _rate(case: RandomRound) -> float:
-    """An outer rate to compare with 1: the rate of the case, or 3/2 if that is too near 1."""
+    """An outer rate to compare with 1: the rate of the case, or 3/2 if the case's rate is too near 1."""
     return case.setup.eta_global if abs(case.setup.eta_global - 1) > 0.05 else 1.5
 
 

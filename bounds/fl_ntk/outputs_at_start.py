@@ -42,7 +42,7 @@ def initial_outputs(case: InitialNetwork, below: float = np.inf) -> Estimate:
 def _families(options: Options) -> tuple:
     """The default families, and the same families with sigma = .1 and fewer seeds.
 
-    The small sigma is there because theorem C.11 needs it.
+    Theorem C.11 needs a small sigma.
     """
     if options.sigma is not None:
         return initial_network_families(options)

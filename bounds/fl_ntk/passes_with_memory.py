@@ -38,8 +38,8 @@ def _any() -> SearchStrategy[DrawnMemory]:
 PASSES = (Family("sphere, n=6, N=3, clients that remember pass over samples", _drawn, _any, trials=6, most=6),)
 
 s = sp.Symbol("s", positive=True)
-# For each client, OWN is the diagonal matrix with 1 at its samples. WALKED and PULLED are the total length of its
-# steps, without and with the pull of FedDyn's alpha.
+# For each client, OWN is the diagonal matrix with 1 at the client's samples and 0 elsewhere. WALKED is the total length
+# of the client's steps without the pull of FedDyn's alpha, and PULLED is the total length with this pull.
 OWN = tuple(sp.MatrixSymbol(f"I_{c + 1}", n, n) for c in range(len(SIZES)))
 WALKED, PULLED = (tuple(sp.Symbol(f"{name}_{c + 1}", positive=True) for c in range(len(SIZES))) for name in "kt")
 # For each method, Z is E z z' before the round, F and G are the clients' mean responses to r and to the slope, and V is

@@ -1,6 +1,6 @@
 """Statements on the population loss of the trained network: Theorems C.11 and 4.3.
 
-A ladder is the same measurement on samples of growing size n.
+On a ladder the same quantity is measured on samples of growing size n.
 """
 
 from __future__ import annotations

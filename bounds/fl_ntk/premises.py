@@ -170,8 +170,8 @@ def block_bounds(case: FederatedRun) -> tuple[float, float, float, float]:
     """E, lambda_min(H(0)) - E, min_c lambda_min(H_cc(0)) - E, and max_c |H_cc(0)| + E. E includes rounding errors.
 
     As long as no weight is further from its start than the run's largest movement, every Gram matrix of activation
-    patterns differs from H(0) by at most E in the spectral norm. The argument is that of `certificate.py`, with D and U
-    counted.
+    patterns differs from H(0) by at most E in the spectral norm. The proof is in `certificate.py`. This function counts
+    the numbers D and U of that proof.
     """
     x, hidden = case.problem.x, case.weights.hidden
     farthest = 0.0

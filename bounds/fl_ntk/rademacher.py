@@ -139,7 +139,7 @@ complexity, c = sp.symbols("R_S c", positive=True)
 REMAINDER = 3 * c * sp.sqrt(sp.log(2 / delta) / (2 * n))
 
 
-MOST_SAMPLES = 10  # it is small since all 2^n signs are enumerated
+MOST_SAMPLES = 10  # largest n; all 2^n vectors of signs are enumerated
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +193,8 @@ class WeightBall(Case):
             reached[index] = (a @ change) @ sign / np.sqrt(m)
         size = np.linalg.norm(x, axis=1)
         near = (np.abs(z) <= self.radius * size * (1 + 1e-12) + 1e-13).sum(axis=0) @ size
-        # An activation that rounding decides changes a feature by |x_i| / sqrt(m). The sums below have m n terms.
+        # If an activation is within rounding of its kink, the sign may be wrong. Then a feature is wrong by |x_i| /
+        # sqrt(m). The sums below have m n terms.
         doubt = self.budget * float(gram.doubtful(x, hidden) @ size) / np.sqrt(m)
         above = self.budget * norms.mean() + self.radius / np.sqrt(m) * near + doubt
         rounding = 4 * (m + n + 8) * EPS * (np.abs(z).sum() / np.sqrt(m) + self.budget * size.sum())

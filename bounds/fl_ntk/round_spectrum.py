@@ -1,6 +1,6 @@
-"""Statements X.1 to X.3c on a round in the kernel regime: it is a linear map of the residual.
+"""Statements X.1 to X.3c on a round in the kernel regime, where a round is a linear map of the residual.
 
-They are on the map's spectrum, its stability, its rate, and the limits of step sizes.
+The statements concern the map's spectrum, its stability, its rate, and the limits of step sizes.
 """
 
 from dataclasses import replace

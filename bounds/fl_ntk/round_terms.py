@@ -125,7 +125,7 @@ ONE_POINT = Family("one point", _one_point, ANY_ONE_POINT, trials=10)
 
 @lru_cache(maxsize=2)  # three forms use the same case, one after the other
 def _reach(case: FederatedRun) -> float:
-    """R, the largest movement from u(0): that of global weights up to round t+1, or of local weights in round t."""
+    """R, the largest distance from u(0) of a global weight vector at round t or t+1, or of a local one in round t."""
     inside = snapshot(case)
     moved = np.linalg.norm(inside.local[0] - case.weights.hidden, axis=-1).max()
     return max(inside.radius, float(moved) * (1 + 1e-9))

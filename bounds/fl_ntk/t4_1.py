@@ -73,7 +73,8 @@ class Target:
 class AccuracyLadder(Case):
     """Accuracies to be reached, along which one parameter of the claim goes to a limit.
 
-    `sizes` grow along the targets. `other`, if given, makes a ladder of the same parameter on other data.
+    `sizes` grow along the targets. `other`, if given, is a function that makes a ladder of the same parameter on other
+    data.
     """
 
     name: str

@@ -1,6 +1,7 @@
-"""Statements X.8 to X.10: the trained network in the kernel regime, its activations, and its deviation.
+"""Statements X.8 to X.10: the network in the kernel regime, changes of its activations, and deviations of its outputs.
 
-The deviation is of order m^(-1/2). A ladder is the same measurement at several widths.
+The outputs deviate by the order m^(-1/2) from the outputs at infinite width. On a ladder the same quantity is measured
+at several widths.
 """
 
 from dataclasses import replace
@@ -106,7 +107,8 @@ def _measure_x_9(ladder: WidthLadder) -> tuple[Estimate, ...]:
 def _predicted(problem: Problem, setup: Setup) -> PatternChange:
     """F(t) and B(t): the coefficients of m^(-1/2) in the share of flips and in the mean change of the kernel.
 
-    They are kept, since a ladder and the ladders for checking it again have one problem and setup.
+    The result is kept for later calls: a ladder of networks and the ladder on which a failure is checked again share
+    one problem and one setup.
     """
     return pattern_change(problem, setup)
 
@@ -122,7 +124,7 @@ drift = sp.Symbol("delta_y", real=True)
 
 
 def _remainders(ladder: WidthLadder) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The remainders of y_lin - y_inf and of y_m - y_inf after their first part, (networks, T+1, n) for each width.
+    """What is left of y_lin - y_inf and of y_m - y_inf without their first part, (networks, T+1, n) for each width.
 
     y_lin is the network linearised in its weights. The first part is the effect of H(0) - H_inf to first order.
     """
@@ -143,7 +145,7 @@ def _remainders(ladder: WidthLadder) -> tuple[list[np.ndarray], list[np.ndarray]
 
 @lru_cache(maxsize=4)
 def _drift_path(problem: Problem, setup: Setup, seed: int) -> Estimate:
-    """The drift term times sqrt(m), (T+1, n). It is kept for a ladder and for the ladders that check it again."""
+    """The drift term times sqrt(m), (T+1, n). The result is kept for later calls."""
     return drift_correction(problem, setup, seed=seed)
 
 

@@ -109,7 +109,7 @@ def _mean_and_spread(label: str, title: str, name: str, note: str, left: str = "
 
 # probability that a confidence interval does not contain the value; it is small, so that no false alarm occurs
 ALPHA = 1e-6
-# relative tolerances for squares; for their roots they are a tenth and a twentieth
+# relative tolerances for squares; the tolerances of the square roots are a tenth and a twentieth
 FIFTH, TENTH = sp.Rational(1, 5), sp.Rational(1, 10)
 # number of networks of the largest width that are measured; a second simulation gives their rounding error
 NETWORKS = 3
@@ -250,7 +250,8 @@ def _measure(ladder: MethodLadder) -> tuple[Estimate, ...]:
     return (*parts, *(-part for part in parts))
 
 
-# These are the exponents of runs of Algorithm 1 and of their starts. The study `width_scaling` measures them too.
+# The statements on exponents of runs of Algorithm 1 and of networks at the start. The study `width_scaling` measures
+# these exponents too.
 RATES = (
     width_rate(
         "fl-ntk/W-gram",

@@ -1,1 +1,1 @@
-"""Ladders, which are the same measurement at growing sizes, and exponents that are fitted to the measured values."""
+"""Ladders and the exponents that are fitted to them. A ladder is one quantity measured at several growing sizes."""

@@ -1,7 +1,8 @@
 """The common parts of ladders of widths: seeds of networks that share no neurons, and their measurements.
 
-A ladder is a case with several networks at each of several widths; the networks of one width are a rung. A first look
-measures only some networks of each width. A second opinion measures other networks, to check a result again.
+A ladder is a case with several networks at each of several widths; the networks of one width are a rung. A ladder that
+measures only some networks of each width is called a first look at the whole ladder. A ladder that measures other
+networks, to check a result again, is called a second opinion.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -30,7 +31,7 @@ AT_ONCE = 2  # number of networks that run at once, in threads; two fit into mem
 class Rungs(Case):
     """A ladder whose rung i has `counts[i]` networks of width `widths[i]`. Their seeds start at `seed`.
 
-    A class of ladders is a dataclass that has a `problem` too. `spacing` is the distance of the seeds of two widths.
+    A subclass is a dataclass with one more field, `problem`. `spacing` is the distance of the seeds of two widths.
     `other` is the distance of the ladder's seeds from the seeds of its second opinion.
     """
 
@@ -47,7 +48,7 @@ class Rungs(Case):
 
     @property
     def sizes(self) -> np.ndarray:
-        """The widths, which are the sizes for the slope."""
+        """The widths as floats, for the slope in log(width)."""
         return np.array(self.widths, float)
 
     @property
@@ -57,16 +58,22 @@ class Rungs(Case):
 
     @cached_property
     def sharing(self) -> list[Self]:
-        """This ladder and the first looks at it. They share the measurements of the same networks."""
+        """This ladder and the first looks at it. A network that several of these ladders have is measured once."""
         return [self]
 
     @cached_property
     def others(self) -> list[Self]:
-        """The second opinions on this ladder and on the first looks at it. They too share measurements."""
+        """The second opinions on this ladder and on the first looks at it.
+
+        A network that several of these ladders have is measured once.
+        """
         return []
 
     def first_look(self, share: float) -> Self:
-        """A ladder of the first networks of each width. It has this share of the networks, and at least FEWEST."""
+        """A ladder of the first networks of each width.
+
+        It has a share of the networks of each width, and at least FEWEST of them if there are so many.
+        """
         ladder: Any = self
         part = replace(ladder, counts=tuple(min(count, max(FEWEST, ceil(share * count))) for count in self.counts))
         vars(part).update(sharing=self.sharing, others=self.others)
@@ -115,20 +122,23 @@ class Rungs(Case):
 
 @dataclass(frozen=True)
 class WidthFamily(Family):
-    """A family of one ladder, `make(*of, widths, counts, seed)`. The ladder's seeds start at the run's seed."""
+    """A family of one ladder, which is the value of `make(*of, widths, counts, seed)`.
+
+    The seeds of the ladder's networks start at `seed`.
+    """
 
     widths: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()
 
     @classmethod
     def of_rungs(cls, name: str, make: Make, generic: Generic, of: tuple[Any, ...], rungs: Mapping[int, int]) -> Self:
-        """The family of ladders with `rungs[width]` networks at each width. A verdict needs 20 networks.
+        """The family of ladders with `rungs[width]` networks at each width.
 
-        `rungs` has the number of networks by width.
+        `rungs` maps each width to its number of networks. A verdict needs 20 networks in all.
         """
         widths, counts = tuple(rungs), tuple(rungs.values())
         return cls(name, make, generic, of, trials=1, needs=20, fixed=True, widths=widths, counts=counts)
 
     def case(self, seed: int) -> Any:
-        """The ladder whose first seed is this one."""
+        """The ladder whose first network has this seed."""
         return self.make(*self.of, self.widths, self.counts, seed)

@@ -24,7 +24,7 @@ EPS = np.finfo(float).eps
 
 
 class NoSlope(ArithmeticError, ValueError):
-    """Values are not positive and finite, so that they have no logarithm, and no power of the size fits them."""
+    """A value is not positive and finite. Such a value has no logarithm, and no power of the size fits it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Slope(Estimate):
         return replace(self, error=self.error + by, refuted_beyond=beyond, method=method)
 
     def __neg__(self) -> Slope:
-        """The power of 1/size."""
+        """The slope against log(1/size), which is the negative of the slope against log(size)."""
         return replace(self, value=-self.value, sizes=1 / self.sizes)
 
 
@@ -67,19 +67,20 @@ def slope(
     bound of the error of log(value) for each size, which holds for all samples of the size; default no errors.
 
     The half-width of the interval is the sum of two parts. The first part is the change of the slope when the two
-    smallest sizes are dropped. On a biased ladder of six sizes or more a next-order term size^(-1/2) is fitted too. If
-    the slope changes more by this fit, the first part is this larger change. The second part is the noise at the 99%
-    level. It comes from the t-interval of the line or from the bootstrap over seeds, whichever is wider. Samples of
-    different sizes are taken to be independent.
+    smallest sizes are dropped. On a biased ladder of six sizes or more it is the larger of this change and the change
+    of the slope when a next-order term size^(-1/2) is fitted too. The second part is the noise at the 99% level. It
+    comes from the t-interval of the line or from the bootstrap over seeds, whichever is wider. Samples of different
+    sizes are taken to be independent.
 
-    A power outside this interval is not refuted if a power law with this power and a second term fits at the level
-    `REFUTED`. The second term is of the order size^(-1/4), size^(-1/2) or 1/size relative to the first. At the smallest
-    size the second term is no larger than the first term, and no larger than half of the first term if their signs are
-    opposite. On six sizes or more, a power is not refuted either if such a law fits the sizes without the two smallest.
+    A power outside the interval of the slope is not refuted if a power law with this power and a second term fits at
+    the level `REFUTED`. The second term is of the order size^(-1/4), size^(-1/2) or 1/size relative to the first. At
+    the smallest size the second term is no larger than the first term, and no larger than half of the first term if
+    their signs are opposite. On six sizes or more, a power is not refuted either if such a law fits the sizes without
+    the two smallest.
 
-    With `errors` the interval contains the interval of all values within these errors, and a power is refuted only if
-    no such values admit it. With several samples of a size, the noise of each size that weighs the sizes for this
-    second set of powers is that of the given values.
+    With `errors` the interval contains the intervals of all values within these errors, and a power is refuted only if
+    it is refuted for all such values. In this second claim, if sizes have several samples, the weights of the sizes are
+    those that follow from the noise of the given values.
 
     Raises:
         ValueError: fewer than four sizes, or errors that are not one finite number of at least 0 for each size.
@@ -151,7 +152,7 @@ def _largest_change(logs: np.ndarray, shifts: np.ndarray, biased: bool, single: 
 
 
 def _least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """The slope of the line of best fit, and its standard error, which is 0 for two points."""
+    """The slope of the line of best fit, and the slope's standard error. For two points the standard error is 0."""
     x, y = x - x.mean(), y - y.mean()
     slope = (x @ y) / (x @ x)
     rest = y - slope * x
@@ -174,15 +175,16 @@ def _admitted(
 ) -> list[float]:
     """The ends of the intervals of powers that are not refuted.
 
-    They are computed from all sizes and, if there are six or more, once more without the two smallest. The noise of a
-    size is that of its own samples or the mean over the sizes, whichever is larger; it is scaled up if no curve fits.
-    If no size has two samples, the noise is what remains after the best curve is subtracted. The sizes differ in their
-    noise, so that the degrees of freedom are Satterthwaite's for the line's slope. They are fewer than those of all
-    samples together.
+    The intervals are computed from all sizes and, if there are six or more sizes, once more without the two smallest.
+    The noise of a size is the noise of its own samples or the mean noise over the sizes, whichever is larger; the noise
+    is scaled up if no curve fits. If no size has two samples, the noise is what remains after the best curve is
+    subtracted. Since the noise differs between the sizes, the t-quantile uses Satterthwaite's degrees of freedom of the
+    line's slope. If every size has two samples or more, these are at most the degrees of freedom of all samples
+    together.
 
-    The intervals contain those of all heights that differ from the given ones by at most `shifts`. The distance of the
-    heights from a curve, with any power, changes by at most the norm of the shifts. So does the distance from the best
-    curve, which limits the distances of the curves that fit.
+    Each interval contains the intervals of all heights that differ from the given heights by at most `shifts`. The
+    distance of the heights from a curve, with any power, changes by at most the norm of the shifts. The distance from
+    the best curve, which limits the distances of the curves that fit, also changes by at most this norm.
     """
     freedom = (counts - 1).sum()
     if freedom:

@@ -33,8 +33,11 @@ TEST_POINTS = 5
 class RunStatistics:
     """Statistics of one run of T rounds with K local steps.
 
-    t is the middle round, and (t, k) is the last local step of this round. The middle round is computed anew from the
-    weights.
+    t is the middle round, and (t, k) is the last local step of this round. The local steps of the middle round are
+    computed anew from its global weights u(t).
+
+    Q_i is the set of neurons whose activation on sample i no change of their initial weights by at most R can alter.
+    R is the largest value of |u_r(t) - u_r(0)| and |u_r(t+1) - u_r(0)| over the neurons r.
     """
 
     run: FederatedRun
@@ -72,7 +75,7 @@ class RunStatistics:
 
     @cached_property
     def linearised(self) -> np.ndarray:
-        """y_m - y_lin, (T+1, n), where y_lin is the kernel regime of H(0)."""
+        """y_m - y_lin, (T+1, n), where y_lin are the outputs in the kernel regime with the fixed Gram matrix H(0)."""
         outputs = self.run.trajectory.outputs
         frozen = kernel_regime(self.run.problem, self.run.setup, self.run.initial_gram.value)
         return outputs - frozen.outputs(self.run.rounds, outputs[0])
@@ -127,12 +130,12 @@ class RunStatistics:
 
     @property
     def complement(self) -> float:
-        """max_k |H(t,k)^perp|_F, where R is the largest movement in the run itself."""
+        """max_k |H(t,k)^perp|_F, where row i of H(t,k)^perp sums over the neurons outside Q_i."""
         return self._inside["complement"]
 
     @property
     def remainder(self) -> float:
-        """|v_2| / |y - y(t)|, where R is the largest movement in the run itself."""
+        """|v_2| / |y - y(t)|, where entry i of v_2 is the change of output i in round t by the neurons outside Q_i."""
         return self._inside["remainder"]
 
     @cached_property
@@ -189,8 +192,8 @@ DRAWN_NETWORKS = 8  # number of networks of each width of a ladder that Hypothes
 class WidthLadder(Rungs):
     """Runs of Algorithm 1 over widths and seeds.
 
-    The labels are y_m(0) + r_0 with one fixed r_0: every run starts from the same residual, so that only width and
-    network vary. No two networks share neurons, so that each size may be resampled by itself.
+    The labels are y_m(0) + r_0 with one fixed r_0. So every run starts from the same residual, and only width and
+    network vary. No two networks share neurons. So each size may be resampled by itself.
     """
 
     problem: Problem  # data whose labels are r_0
@@ -227,14 +230,14 @@ class WidthLadder(Rungs):
     def prepare(self) -> None:
         """Run the simulations now, like `FederatedRun.prepare`.
 
-        Their rounding error is measured only when it is needed.
+        The rounding error of a run is measured only when it is needed.
         """
         self._over_runs("trajectories", lambda run: run.trajectory)
 
     def fresh(self) -> WidthLadder:
         """Other networks on the same data, as a second opinion.
 
-        There are at most the widths and networks of a short ladder.
+        The second opinion has at most as many widths, and at each width at most as many networks, as a ladder on SHORT.
         """
         return self._other(tuple(min(pair) for pair in zip(self.counts, SHORT.values(), strict=False)))
 
@@ -278,7 +281,7 @@ class WidthLadder(Rungs):
 def _ladder(
     base: FederatedFamily | None, setup: Setup, widths: tuple[int, ...], counts: tuple[int, ...], seed: int
 ) -> WidthLadder:
-    """The ladder whose first seed is this one, on the data of a family or on six points of three clients."""
+    """The ladder whose first network has the given seed, on the data of a family or on six points of three clients."""
     problem = data.sphere(6, 4, seed=seed, clients=3, labels="uniform") if base is None else base.problem(seed)
     return WidthLadder(problem, setup, widths, counts, seed)
 
@@ -291,8 +294,8 @@ def _any_ladder(base: FederatedFamily | None, setup: Setup) -> SearchStrategy[Wi
 def ladder_families(options: Options, **defaults) -> tuple[WidthFamily, ...]:
     """One ladder (n=6, d=4, N=3, K=3, eta_l=.4, T=60), or a ladder on the user's data.
 
-    The ladder that the rate statements share goes to the width 2^16. A ladder with a statement's own step sizes ends at
-    2^13. A ladder on the user's data also ends there, since its networks may not fit into memory at larger widths.
+    The largest width is 2^16 on the ladder that the rate statements share. It is 2^13 on a ladder with a statement's
+    own settings and on a ladder on the user's data. On the user's data, wider networks may not fit into memory.
     """
     setup = options.setup(**({"eta_local": 0.4, "local_steps": 3, "rounds": 60} | defaults))
     rungs = SHORT if defaults or options.data is not None else LONG
@@ -328,8 +331,8 @@ def width_ladders(draw: DrawFn, setup: Setup) -> WidthLadder:
 def well_separated(x: np.ndarray) -> bool:
     """Whether the lines through any two rows enclose 37 degrees or more.
 
-    Otherwise a small network may have no neuron that distinguishes two nearly parallel points, and then it does not
-    have the limit's rates.
+    If two points are closer to parallel, a small network may have no neuron that distinguishes them. The rates in the
+    width are then not yet the rates in the limit.
     """
     return bool((np.abs(x @ x.T)[~np.eye(len(x), dtype=bool)] <= 0.8).all())
 

@@ -1,6 +1,6 @@
-"""Statements about exponents in the width. They measure quantities, and claim their powers and coefficients.
+"""Statements that a quantity behaves like a power of the width, with measured exponents and coefficients.
 
-A ladder is the same measurement at several widths.
+A ladder is one quantity measured at several widths.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,8 @@ from bounds.vocabulary import Form, Kind, Source
 from ntkfl.estimate import Estimate
 
 HALF, QUARTER, THREE_QUARTERS, ONE = (-sp.Rational(quarters, 4) for quarters in (2, 1, 3, 4))
-# This error is added since maxima over neurons grow when rare patterns appear. A fitted line does not show this growth.
+# Half-width that is added to the interval of an exponent. Maxima over neurons grow when rare patterns appear, and a
+# fitted line does not show this growth.
 SYSTEMATIC = 0.02
 WIDEST = 3  # a coefficient is measured at this number of the largest widths
 

@@ -27,8 +27,8 @@ def limit_response(block: arb_mat, eta: arb) -> arb_mat:
     """Returns `finite_response` for infinitely many steps.
 
     The partial sums have 1, 2, 4, ... terms, and the last one is widened by a bound on the rest of the series. No
-    inverse is taken. With A = I - eta block and p = |A^k| < 1, the rest A^k S of the sum S is at most p |S_k| / (1 - p)
-    in the maximum norm.
+    inverse is taken. Let A = I - eta block, S the whole series, S_k its first k terms, and p = |A^k| < 1. Then the rest
+    A^k S is at most p |S_k| / (1 - p) in the maximum norm.
 
     Raises:
         ValueError: no computed power of A is below 1, so that the rest has no bound.

@@ -89,7 +89,7 @@ def assert_kept(problem, setup, weights, certificate, rounds=200):
 def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_local, eta_global, distance, unit):
     """A certified network keeps the theorem's promises while clients, steps and norms of rows vary.
 
-    Three distances between labels and outputs are tried in falling order. The first one with which the network is
+    Three distances between labels and outputs are tried in falling order. The first distance at which the network is
     certified is used.
     """
     setup = Setup(width=300, eta_local=eta_local, eta_global=eta_global, local_steps=local_steps)
@@ -175,7 +175,7 @@ def test_no_move_within_reach_leaves_the_perturbation_bound(seed):
         assert (in_counts >= -losses[0] - 1e-9).all() and (in_counts <= gains[0] + 1e-9).all()
         assert np.linalg.norm(difference, 2) <= e
         lowest, highest = np.minimum(lowest, in_counts), np.maximum(highest, in_counts)
-    # A move along x_i flips every neuron that can flip on sample i, so the bounds are attained there.
+    # A move along x_i flips every neuron that can flip on sample i, so such a move attains the bounds.
     for i in range(n):
         assert lowest[i, i] == pytest.approx(-losses[0, i, i])
         assert highest[i, i] == pytest.approx(gains[0, i, i])
@@ -270,7 +270,7 @@ def test_digits_do_not_certify_and_the_width_is_named():
 
 
 def test_width_needed_is_about_right():
-    """At twice the estimated width a network on the same data is certified; at a fifth of the width it is not."""
+    """A network of twice the estimated width is certified, and a network of a fifth of this width is not."""
     problem, setup = sphere(8, 64, 0), Setup(width=1000, eta_local=0.02)
     estimate = a_priori_certificate(problem, setup, draw(1000, 64, 0)).width_needed
     narrow, wide = (
@@ -308,7 +308,7 @@ def test_too_large_steps_fail_on_the_named_condition(eta_local, eta_global, clie
 
 
 def test_neurons_on_a_tie_are_counted_against():
-    """A neuron with w.x_0 = 0 exactly counts as one that may change its pattern.
+    """A neuron with w.x_0 = 0 exactly counts as a neuron that may change its pattern.
 
     The pattern is 1, but any move may change it, and float64 cannot decide the sign.
     """
@@ -351,7 +351,7 @@ def test_one_sample_reached_in_one_step():
 def test_no_positive_eigenvalue_no_certificate():
     """A network on two equal samples is not certified.
 
-    The exact lambda_min(H(0)) is 0, and rounding must not make a positive number of it.
+    The exact lambda_min(H(0)) is 0, and rounding must not turn this 0 into a positive number.
     """
     setup = Setup(width=200, eta_local=0.01)
     problem, weights = nearly_fitted(0, setup, 1e-6)

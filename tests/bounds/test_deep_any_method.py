@@ -1,6 +1,6 @@
 """Tests of the cases that train smooth networks by any method.
 
-A run agrees with the training engine's, and its stated rounding error covers the true one.
+The run of a case agrees with the training engine's run, and its stated rounding error covers the true error.
 """
 
 import numpy as np

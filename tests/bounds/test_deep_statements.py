@@ -216,7 +216,7 @@ def test_changes_along_the_boundary_layer_are_the_plain_loop_s(monkeypatch):
 
 
 def test_a_network_of_quantiles_has_the_drift_of_the_cube_of_its_readouts():
-    """The drift is E|a|^3 times that of a network whose readouts are signs.
+    """The drift is E|a|^3 times the drift of a network whose readouts are signs.
 
     The network has one sample, and the weights of both its layers are quantiles.
     """

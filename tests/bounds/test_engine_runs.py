@@ -117,8 +117,8 @@ def clients(width, beta, seed=1):
 def test_barriers_of_trained_clients_obey_r2(width, beta):
     """Barriers of trained clients obey the bound of statement R2.
 
-    The pairs are clients with the same initial model and clients with different ones. Between different initial models,
-    barriers are large enough to test the bound.
+    A pair has either the same initial model or two different initial models. Between different initial models, barriers
+    are large enough to test the bound.
     """
     problem, trained = clients(width, beta)
     _, others = clients(width, beta, seed=2)

@@ -1,6 +1,6 @@
-"""Tests of the rounds of a smooth network: the stated rounding error covers the true one.
+"""Tests of the rounds of a smooth network: the stated rounding error covers the true error.
 
-The formulas must be those of the certificate.
+The formulas must agree with the certificate's formulas.
 """
 
 import mpmath

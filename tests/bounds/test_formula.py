@@ -20,8 +20,8 @@ from ntkfl.estimate import Estimate
 SYMBOLS = sp.symbols("x y z", positive=True)
 DIGITS = 50
 
-# The entries are name: (sympy function, the same function in mpmath). Both functions map the argument to where they are
-# defined.
+# The entries are name: (sympy function, the same function in mpmath). Both functions first map the argument into the
+# domain of the named function.
 UNARY = {
     "exp": (lambda e: sp.exp(-sp.Abs(e)), lambda v: mpmath.exp(-abs(v))),
     "log": (lambda e: sp.log(1 + sp.Abs(e)), lambda v: mpmath.log(1 + abs(v))),

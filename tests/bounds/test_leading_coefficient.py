@@ -1,6 +1,6 @@
-"""Tests of leading coefficients: they are recovered from samples that are made with known ones.
+"""Tests of leading coefficients: known coefficients are recovered from samples that are made with them.
 
-The intervals must contain the known coefficients as often as they say, and must be narrow enough to be useful.
+The intervals must contain the known coefficients as often as their level says, and must be narrow enough to be useful.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Tests of Theorem B.3 where its premise is met and where it is broken.
 
-They concern the split into C_1 to C_4, the rounds to a given accuracy, and huge labels.
+The tests concern the split into C_1 to C_4, the rounds to a given accuracy, and huge labels.
 """
 
 import numpy as np

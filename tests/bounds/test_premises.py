@@ -1,4 +1,4 @@
-"""Tests of hypotheses on steps: a case is refused without a run if and only if its start already rules it out."""
+"""Tests of hypotheses on steps: no run is made if the quantities before training already break the hypothesis."""
 
 import numpy as np
 import pytest

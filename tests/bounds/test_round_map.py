@@ -1,6 +1,7 @@
 """Tests of the round map of a kernel case, and of all numbers that statements take from it.
 
-They are compared with a computation in ball arithmetic, whose intervals provably contain the exact values.
+The map and the numbers are compared with a computation in ball arithmetic, whose intervals provably contain the exact
+values.
 """
 
 from dataclasses import replace

@@ -114,7 +114,8 @@ def test_a_second_term_and_noise_get_a_true_power_refuted_at_most_once_in_a_thou
 def test_noise_that_grows_with_the_size_refutes_a_true_power_at_most_once_in_a_thousand():
     """Noise that grows with the size refutes a true power at most once in a thousand.
 
-    The interval must use three degrees of freedom for each noisy size, and not those of all sizes together.
+    Each size has four samples, that is, three degrees of freedom. The interval must use three, and not the sum over all
+    sizes.
     """
     sizes, rng, sigma = 2.0 ** np.arange(6, 11), np.random.default_rng(2), np.geomspace(0.02, 0.3, 5)[:, None]
     law = (sizes**-0.5 * (1 + sizes[0] / sizes))[:, None] / np.sqrt(1 + sigma**2)
@@ -250,7 +251,7 @@ def test_sizes_may_have_different_numbers_of_samples():
     counts = [48, 32, 24, 16, 8, 4, 3]
     samples = [size**-0.5 * rng.standard_normal(count) for size, count in zip(SIZES, counts, strict=True)]
     fit = slope(SIZES, samples)
-    # The fitted slope is that of the root mean square of the samples at each size.
+    # The slope is fitted to the root mean square of the samples at each size.
     assert fit.value == slope(SIZES, [np.sqrt((v**2).mean()) for v in samples]).value
     back = slope(SIZES[::-1], samples[::-1])
     assert abs(back.value - fit.value) < 1e-12

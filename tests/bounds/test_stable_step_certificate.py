@@ -68,7 +68,7 @@ STEPS = {"eta_local": st.sampled_from([0.05, 0.3, 0.9]), "eta_global": st.sample
 def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_local, eta_global, unit, power):
     """A certified network keeps the theorem's promises while clients, steps and norms of rows vary.
 
-    Four distances between labels and outputs are tried in falling order. The first one with which the network is
+    Four distances between labels and outputs are tried in falling order. The first distance at which the network is
     certified is used.
     """
     setup = Setup(width=200, eta_local=eta_local, eta_global=eta_global, local_steps=local_steps)
@@ -264,7 +264,7 @@ def test_a_checkpoint_of_digits_certifies_where_the_start_does_not():
 
 
 def test_a_residual_of_rounding_size_is_summed_in_balls():
-    """If labels are the rounded outputs, the residual is their rounding error, and it is known to 1e-30."""
+    """If labels are the rounded outputs, the residual is their rounding error. This error is known to 1e-30."""
     setup = Setup(width=300)
     problem, weights = fitted(3, setup, 0.0)
     with precision():

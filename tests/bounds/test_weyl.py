@@ -1,6 +1,6 @@
-"""Tests of the spectra of fl-ntk/Weyl: they are enclosed for all entries within their errors.
+"""Tests of the spectra of fl-ntk/Weyl: an enclosure holds for all matrices whose entries lie within the stated errors.
 
-They are sharp if the entries have no errors.
+The enclosures are sharp if the entries have no errors.
 """
 
 import numpy as np

@@ -2,8 +2,9 @@
 
 A ladder consists of many independent networks of growing widths, all of which start from the same residual.
 
-Their statistics are as defined, and the remainder of Eq (18) behaves as its rate says. H_inf is the Gram matrix at
-infinite width, lambda its smallest and mu its largest eigenvalue, kappa = mu / lambda and rho = eta_g eta_l K / N.
+The statistics of a ladder equal their definitions, and the tests check how the remainder of Eq (18) depends on the
+width. H_inf is the Gram matrix at infinite width, lambda its smallest and mu its largest eigenvalue, kappa = mu /
+lambda and rho = eta_g eta_l K / N.
 """
 
 from dataclasses import replace
@@ -222,7 +223,7 @@ def test_what_is_left_is_measured_only_where_most_networks_change_a_pattern(step
 
 
 def _falls(local_steps, round_map):
-    """Returns the ratio of the RMS remainder at width 4096 to that at width 256."""
+    """Returns the RMS remainder at width 4096 divided by the RMS remainder at width 256."""
     (family,) = ladder_families(Options(), local_steps=local_steps, rounds=4)
     ladder = replace(family, widths=(256, 4096), counts=(8, 8)).case(0)
     a = round_map(ladder)

@@ -162,7 +162,8 @@ class Trained(NamedTuple):
     # `divergence`; theta_c is the model of client c, theta and theta' are the server's before and after the round
     neuron: float
     divergence: float
-    # max_t |y_m(t) - y_p(t)| / |r_0|, where y_p is the same network after K t steps of gradient descent on all data
+    # max_t |y_m(t) - y_p(t)| / |r_0|, where y_p(t) are the outputs of the same network after K t steps of gradient
+    # descent on all data
     pooled: float
 
 
@@ -170,7 +171,8 @@ class Measured(NamedTuple):
     """The measurements of the runs and kernels of one network; the last three fields are those of `Trained`."""
 
     kernel: float  # |H(0) - H_inf| / |H_inf|
-    # max_t |y_m(t) - y(t)| / |r_0|, where y(t) is the kernel regime of H_inf for `limit`, and that of H(0) for `own`
+    # max_t |y_m(t) - y(t)| / |r_0|, where y(t) are the outputs in the kernel regime of H_inf for `limit`, and of H(0)
+    # for `own`
     limit: float
     own: float
     drift: float  # |H(T) - H(0)| / |H_inf|
@@ -245,7 +247,7 @@ class DeepLadder(Rungs):
 
     @cached_property
     def limit(self) -> KernelRegime:
-        """The exact limit at infinite width, from outputs 0; its labels are r_0."""
+        """The exact limit at infinite width, which starts from outputs 0 and has the labels r_0."""
         return algorithm1_limit(self.problem, self.setup, self.wide.kernel(self.problem.x))
 
     @property
@@ -297,7 +299,7 @@ class DeepLadder(Rungs):
 
 
 def _apart(models: Params, others: Params) -> np.ndarray:
-    """The distance of each network of `models` from the network in its place in `others`, over all weights.
+    """For every i the distance, over all weights, of network i of `models` from network i of `others`.
 
     Additional leading axes of `models` are kept.
     """

@@ -45,7 +45,7 @@ class MethodRounds(SmallNetwork):
 
     @property
     def known(self) -> MethodStart:
-        """The method's rounds at the checkpoint, as the certificate bounds them.
+        """The certificate's bounds on the method's rounds at the checkpoint.
 
         Raises:
             ArithmeticError: nothing is certified.
@@ -56,7 +56,7 @@ class MethodRounds(SmallNetwork):
 
     @property
     def claimed(self) -> Rounds:
-        """What the certificate claims; if nothing is certified, what it would claim for a network without curvature.
+        """The claim of the certificate. If nothing is certified: the claim for a network without curvature.
 
         Raises:
             ArithmeticError: neither exists.

@@ -30,7 +30,8 @@ SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:4:erf", "fc:3:erf:sta
 WINDOWS, NEWTON = 4, 6
 OFTEN = 20  # number of steps in a window that use the sample that `uneven_case` repeats
 LOSSES = HINGE, band(0.2), huber(0.05)
-# |f| - |y| of outputs inside an interval of minimisers, divided by the interval's length or by 1, whichever is smaller
+# For an output f inside its loss's interval of minimisers: |f| - |y|, divided by the smaller one of the interval's
+# length and 1
 INSIDE = 0.4
 
 
@@ -252,10 +253,10 @@ def loss_case(
 def uneven_case(seed: int, spec: str, width: int, loss: ConvexLoss = SQUARES, inside: float = 0.0) -> OrderedWindows:
     """Two samples, of which the first is used far more often than the second.
 
-    Steps on the first sample alone lead away from the models that fit both samples. The nearest fit of both samples is
-    about as far from the first sample's fits, to which the gradient of that sample leads, as from the checkpoint. Only
-    second derivatives decide which of these two distances is smaller. `inside` is how far each label lies inside its
-    interval of minimisers, measured from an end.
+    Steps on the first sample alone lead away from the models that fit both samples. The gradient of the first sample
+    leads to models that fit this sample. From such a model the nearest fit of both samples is about as far as from the
+    checkpoint. Only second derivatives decide which of these two distances is smaller. `inside` is how far each label
+    lies inside its interval of minimisers, measured from an end.
     """
     import torch
 

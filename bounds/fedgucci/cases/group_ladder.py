@@ -1,7 +1,7 @@
 """The case of clients that train alone from a shared start, at several widths.
 
-It measures the barrier of the group of clients on the circle, and the limit of this barrier.
-A ladder is the same measurement at several widths.
+The barrier of the group of clients on the circle is measured, and the limit of this barrier is computed. On a ladder
+the same quantity is measured at several widths.
 """
 
 from dataclasses import dataclass

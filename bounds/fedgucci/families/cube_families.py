@@ -1,6 +1,6 @@
 """Families of networks drawn in a cube: where bounds are sharpest, for every loss, for several outputs, and groups.
 
-In cases with far labels the absolute and the squared loss have a barrier. Their labels are far from the outputs, on the
+In cases with far labels the absolute and the squared loss have a barrier. Far labels are far from the outputs, on the
 side opposite to the gap at the midpoint.
 """
 
@@ -33,7 +33,7 @@ def sharp_families(options: Options) -> tuple[CubeFamily, ...]:
     return everyday[1:] + tuple(family.with_trials(options.trials) for family in SHARP)
 
 
-FEW = 10  # number of seeds of a family with another loss
+FEW = 10  # number of seeds of a family with a loss other than the absolute loss
 OTHER_LOSSES = (
     CubeFamily(h=8, l=4, side=0.5, loss="logistic", trials=FEW),
     CubeFamily(h=8, l=4, side=0.5, loss="squared", trials=FEW),
@@ -67,7 +67,7 @@ def unit_loss_families(options: Options) -> tuple[CubeFamily, ...]:
 def gap_families(options: Options) -> tuple[CubeFamily, ...]:
     """The families for statements without a loss.
 
-    They are `sharp_families`, and those of `loss_families` that have several outputs.
+    They are all families of `sharp_families`, and the families of `loss_families` with several outputs.
     """
     return sharp_families(options) + tuple(draw for draw in loss_families(options) if draw.outputs > 1)
 
@@ -78,7 +78,7 @@ def group_families(options: Options) -> tuple[CubeFamily, ...]:
 
 
 def counted(families: tuple[CubeFamily, ...]) -> tuple[CubeFamily, ...]:
-    """The same families, with 2, 4, 16, 2, 4, 16, ... networks."""
+    """The given families, with 2, 4, 16, 2, 4, 16, ... networks in turn."""
     counts = (2, 4, 16)
     return tuple(replace(family, count=counts[i % len(counts)]) for i, family in enumerate(families))
 
@@ -91,7 +91,10 @@ def scattered() -> CubeNetworks:
 
 
 def steep_loss() -> CubeNetworks:
-    """The squared loss with a label of 10^9 and without R. The barrier is 10^9 times the bound with the constant 1."""
+    """The squared loss with a label of 10^9, and no bound R on |f - y|.
+
+    The barrier is 10^9 times the bound with the constant 1.
+    """
     corner = TwoLayer(np.array([[0.5]]), np.array([1.5])), TwoLayer(np.array([[-0.5]]), np.array([1.5]))
     anchor = TwoLayer(np.array([[0.0]]), np.array([1.0]))
     return CubeNetworks(anchor, corner, 1.0, np.array([[1.0]]), np.array([1e9]), loss="squared")

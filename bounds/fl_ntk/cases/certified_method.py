@@ -1,8 +1,8 @@
 """Cases of a federated method that trains a network from a checkpoint on, in long precision.
 
 Some of these methods have a memory: vectors that the server or the clients keep from round to round. W* are weights
-near those of the checkpoint, at which the network fits all labels. The certificate of the method bounds the distance of
-later models from W*.
+near the weights of the checkpoint, and with W* the network fits all labels. The certificate of the method bounds the
+distance of later models from W*.
 """
 
 from dataclasses import dataclass

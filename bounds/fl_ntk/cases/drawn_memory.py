@@ -27,7 +27,7 @@ class DrawnMemory(SmallRound):
     eta_global is SCAFFOLD's server rate.
     """
 
-    # it is large since the controls are solutions of systems with condition numbers of some tens
+    # a large number, since the controls are solutions of systems with condition numbers of some tens
     ROUNDINGS: ClassVar[int] = 20_000
 
     pull: float  # FedDyn's alpha

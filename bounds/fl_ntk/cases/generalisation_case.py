@@ -276,7 +276,7 @@ def samples() -> SearchStrategy[TrainedOnSample]:
         loss=losses(),
         seed=st.integers(0, 2**16),
         delta=st.floats(0.01, 0.5),
-        held_out=st.just(100),  # few, so that a case is quick; this is enough for a loss far from the bound
+        held_out=st.just(100),  # few, so a case is quick; few are enough for a loss far from the bound
     )
 
 

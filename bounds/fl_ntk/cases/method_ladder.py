@@ -1,6 +1,6 @@
 """The case of networks of several widths that the engine trains under every method with an exact linear limit.
 
-A ladder is the same measurement at several widths.
+On a ladder the same quantity is measured at several widths.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ EPS = np.finfo(float).eps
 class SmallRound(Case):
     """A round at infinite width in which `cohort` of three clients of few samples are drawn."""
 
-    # the error, in roundings of the largest entry; it is more than all operations can add up to
+    # the error, in roundings of the largest entry; the errors of all operations together are smaller
     ROUNDINGS: ClassVar[int]
 
     problem: Problem

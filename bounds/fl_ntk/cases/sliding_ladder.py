@@ -1,7 +1,7 @@
 """The case of a network with neurons that are held at kinks, trained by FedAvg with shorter and shorter steps.
 
-A pair is a neuron and a sample. It is held if the neuron stays at its kink on this sample, since gradients on both
-sides of the kink point to it. A ladder is the same measurement at several step sizes.
+A pair is a neuron and a sample. The pair is held if the neuron stays at its kink on this sample because the gradients
+on both sides point to the kink. On a ladder the same quantity is measured at several step sizes.
 """
 
 from dataclasses import dataclass

@@ -36,7 +36,7 @@ from ntkfl.gram.counts import InitialCounts, changes_within, initial_counts
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 from ntkfl.memory import require
 
-LOUD = 0.05  # if the rounding of the residual is above this share of it, the outputs are summed in ball arithmetic
+LOUD = 0.05  # outputs are summed in ball arithmetic if the residual's rounding error / residual exceeds this
 IN_BALLS_UP_TO = 10**8  # largest number of products of a sum in balls, which then takes some ten seconds
 # the largest weight must have at least this size, so that its rounding is far above counts.UNDERFLOW
 SMALLEST_WEIGHTS = 1e-130
@@ -292,7 +292,7 @@ def _best(trials: tuple[Trial, ...]) -> Trial:
 def _width_needed(terms: _Terms, shortfall: float) -> int | None:
     """An estimate of the width that certifies, m (need / R)^2.
 
-    It uses that E(R) hardly depends on the width and that need falls as 1/sqrt(m).
+    The estimate uses that E(R) hardly depends on the width and that need falls as 1/sqrt(m).
     """
     nothing = arb(0)
     if not (terms.stability(nothing) >= 0 and terms.gain(nothing) > 0):

@@ -1,6 +1,6 @@
 """The coefficient of a leading power of the width.
 
-It is extrapolated from several widths by a fit that includes the next order.
+The coefficient is extrapolated from several widths by a fit that includes the next order.
 """
 
 from collections.abc import Sequence

@@ -133,7 +133,7 @@ def printed_map(case: FederatedRun) -> Estimate:
 
 
 def remainder_ratio(case: FederatedRun) -> Estimate:
-    """max_t |xi(t)| / |y - y(t)|, with the xi of the map I - rho H_inf. Eq (18) bounds this factor."""
+    """max_t |xi(t)| / |y - y(t)|, with the xi of the map I - rho H_inf. Eq (18) bounds this ratio."""
     xi, r = remainders(case, printed_map(case)), case.observed("residual_norm")[:-1]
     size = xi.norm(-1)
     low, high = size.lo * (1 - 1e-12) / r.hi, size.hi * (1 + 1e-12) / r.lo
@@ -170,7 +170,8 @@ def train_features(case: KernelCase, rounds: int, look: Look | None = None) -> a
 def limit_divergence(regime: KernelRegime) -> float:
     """The mean distance of the clients from their mean, divided by the mean's step, in the last round of a regime.
 
-    Client c moves by J_c' P_c r_c, with the gradients J_c of its outputs and its response P_c to its residual r_c.
+    Client c moves by J_c' P_c r_c. Here J_c are the gradients of the client's outputs, r_c is the residual on the
+    client's samples, and P_c is the response to r_c.
     """
     clients, owner = regime.problem.n_clients, regime.problem.owner
     residual = regime.residual(regime.setup.rounds - 1)

@@ -1,7 +1,7 @@
 """Tests of the cases of the transitivity statements.
 
-Their quantities are compared with independent recomputations, and loss barriers are compared with the bounds for every
-Lipschitz constant.
+The quantities of the cases are compared with independent recomputations, and loss barriers are compared with the bounds
+for every Lipschitz constant.
 """
 
 from dataclasses import replace
@@ -179,9 +179,9 @@ def test_the_users_inputs_are_taken_with_every_lipschitz_loss():
 def test_the_floor_of_the_covariance_is_negative_or_nothing():
     """Statement I8-nonzero, read literally, is false in both of its words, `positive` and `non-zero`.
 
-    It says that a lower bound, a multiple of the smallest covariance of two clients, is positive. Opposed clients have
-    the covariance -1, which contradicts `positive`. Independent clients have the covariance 0, which contradicts
-    `non-zero`.
+    The statement says that a lower bound, a multiple of the smallest covariance of two clients, is positive. Opposed
+    clients have the covariance -1, which contradicts `positive`. Independent clients have the covariance 0, which
+    contradicts `non-zero`.
     """
     assert float(smallest_covariance(opposed()).hi) < 0
     independent = smallest_covariance(two_coins())
