@@ -11,10 +11,10 @@ sums, from which the bounds follow:
 Several runs share each product with H, so that the entries of H are read once for all runs.
 
 A round of plain averaging multiplies the residual by M = I - H P, where P maps the residual to the clients' mean
-displacement times the server rate. Many rounds need few products with H, because powers of M are Chebyshev series. The
-eigenvalues x of M lie in [low, 1], so the eigenvalues of X = (2 M - (1 + low) I) / (1 - low) lie in [-1, 1]. On [-1, 1]
-some sqrt(2 t log(1 / eps)) terms of the Chebyshev series of x^t and of 1 + x + ... + x^(t-1) are enough for an error of
-eps, relative to the largest value of the function.
+displacement times the server rate. Many rounds need few products with H if the powers of M are summed as Chebyshev
+series. The eigenvalues x of M lie in [low, 1], so the eigenvalues of X = (2 M - (1 + low) I) / (1 - low) lie in [-1,
+1]. Some sqrt(2 t log(1 / eps)) terms of the Chebyshev series in X of the functions x^t and 1 + x + ... + x^(t-1) are
+enough for an error of eps, relative to the largest value of the function.
 """
 
 from abc import ABC, abstractmethod
@@ -124,8 +124,8 @@ class BlockErrors:
 class Margins:
     """Bounds of how far a computed round is from the round with the exact H and the exact P.
 
-    P = u(H_D) is a function u, which belongs to the method, of the matrix H_D. H_D holds the clients' own blocks H_cc
-    of H, and 0 elsewhere. Norms are spectral.
+    P = u(H_D) is a function of the matrix H_D, and the function u belongs to the method. H_D holds the clients' own
+    blocks H_cc of H, and 0 elsewhere. Norms are spectral.
     """
 
     local: LocalErrors
@@ -160,7 +160,8 @@ class Margins:
             )
         tiles, plain = errors.tiles, work.response(round.pull)
         count, length, cut = 0, np.zeros(len(tiles)), np.zeros(len(tiles))
-        for steps in work.local_steps():  # one local step at a time, since the sizes of all steps are n K numbers
+        # the steps are taken one by one, because the sizes of all steps would be n K numbers in memory
+        for steps in work.local_steps():
             interruption.check()
             count, length, cut = count + 1, length + steps, np.maximum(cut, steps)
 
@@ -343,8 +344,8 @@ def bounded_rounds(
 ) -> Asking[None]:
     """Run the rounds from this state to the round `last`.
 
-    `record` is called with each state and with its round, which has the error bounds; without `errors` these bounds are
-    infinite. The function `onward` computes a round, as `LinearRegime._onward` does.
+    `record` is called with each state and with the `BoundedRound` of this state, which has the error bounds. If
+    `errors` is None, these bounds are infinite. The function `onward` computes a round, as `LinearRegime._onward` does.
     """
     if errors is not None and not state.round:
         state = state._replace(sums=errors.begun(state.sums[0]))
@@ -367,7 +368,7 @@ def lost_in(local: LocalErrors, old: RunState, move: np.ndarray, new: RunState) 
 
     The drift is the residual's distance from r(0) - H c. If the tiles have the error E, a round that changes the
     coefficients by `move` adds E times `move` to the drift. So all rounds so far add E c. Hence this part of the bound
-    follows the norm of c, and not the sum of the norms of the rounds' changes.
+    is proportional to the norm of c, and not to the sum of the norms of the rounds' changes.
     """
     size, before, after = (float(np.linalg.norm(part)) for part in (move, old.moved, new.moved))
     rounding, lost = UNIT * float(np.linalg.norm(new.residual)), UNIT * after
@@ -378,8 +379,8 @@ def lost_in(local: LocalErrors, old: RunState, move: np.ndarray, new: RunState) 
 def spread_within(weighted: float, largest: float) -> float:
     """Returns `weighted` times (2 - `largest`)^(-1/2), and infinity if `largest` is 2 or more.
 
-    `largest` bounds the eigenvalues of H P, or of H_D P where clients train one after the other. Steps near their limit
-    hardly shorten an error.
+    `largest` bounds the eigenvalues of H P, or of H_D P where clients train one after the other. The returned number is
+    large where `largest` is near 2, since steps near their limit hardly shorten an error.
     """
     return weighted * float((2 - largest) ** -0.5) if largest < 2 else np.inf
 
@@ -387,7 +388,8 @@ def spread_within(weighted: float, largest: float) -> float:
 def further(length: float, once: float, spread: float) -> float:
     """How much one more error adds to the bound `length`.
 
-    The error adds at most `once` to the bound. It also adds at most `spread`^2 to the square of the bound.
+    The error adds at most `once` to the bound, and at most `spread`^2 to the square of the bound. The smaller of the
+    two resulting increments is returned; it is `once` if `spread` is 0 or infinite.
     """
     return min(once, spread * (spread / (np.hypot(length, spread) + length)) if 0 < spread < np.inf else once)
 
@@ -528,8 +530,9 @@ class Series(NamedTuple):
     # (2, T): error by truncation and rounding together; row 0 for the powers, row 1 for the sums
     cut: Float[np.ndarray, "2 T"]
     rounds: Float[np.ndarray, " T"]
-    # The number of interpolation nodes. Every Chebyshev polynomial of the series, also an omitted one, has a degree
-    # below this number. So outside [-1, 1] none of them is larger than the Chebyshev polynomial of this degree.
+    # The number of interpolation nodes. The degree of every Chebyshev polynomial of the series is below this number,
+    # whether the polynomial is kept or omitted. So outside [-1, 1] no such polynomial is larger than the Chebyshev
+    # polynomial of this degree.
     nodes: int
 
     @classmethod
@@ -568,8 +571,8 @@ class SeriesState(NamedTuple):
     # residuals, sums: (T, n, C)
     residuals: Float[np.ndarray, "T n C"]
     sums: Float[np.ndarray, "T n C"]
-    # Error bounds. Axis 0: with, then without, the errors of the stored matrices. Axis 1: of the residuals, then of the
-    # sums. Axis 2: the rounds.
+    # Error bounds. On axis 0, the first bounds include the errors of the stored matrices, and the second bounds leave
+    # them out. On axis 1, the first bounds are for the residuals, and the second for the sums. Axis 2 has the rounds.
     reached: Float[np.ndarray, "2 2 T"]
     # slips: the error bounds of the recursion's steps so far, summed; far: an error bound of `now`. Both hold two
     # numbers, with and then without the errors of the stored matrices.
@@ -637,9 +640,9 @@ def bounded_powers(
             size, skew = float(np.linalg.norm(summed)), float(np.sqrt(margins.most / margins.least))
             root, slip = np.sqrt(margins.largest * margins.most), np.sqrt(local.size) * local.response * size
             norm_error, energy_error = skew * wrong[0, 0], root * wrong[0, 1] + slip
-            # Below are second bounds; of two bounds the smaller is taken. The series gives rounds with the stored
-            # matrices. One part bounds the errors of these rounds, and the other part their distance from rounds with H
-            # and P.
+            # The lines below compute a second bound of each error, and the smaller of the two bounds is kept. The
+            # series gives rounds with the stored matrices. One part of a second bound is for the errors of these
+            # rounds, and the other part is for their distance from rounds with H and P.
             wrong = wrong[1] * _outside(series, margins)
             way = _way(margins, float(np.sqrt(max(np.vdot(summed, moved), 0.0) + local.turned * size**2)), wrong[1])
             # |P^(1/2) r| is at most `left` times most^(1/2)
@@ -674,6 +677,6 @@ def _way(margins: Margins, length: float, wrong: float) -> float:
 
 
 def _off(margins: Margins) -> float:
-    """A bound of the distance between the eigenvalues of H P and those of the stored matrices' product."""
+    """A bound of how far the eigenvalues of H P are from the eigenvalues of the product of the stored matrices."""
     local = margins.local
     return margins.most * local.stored + local.size * local.response

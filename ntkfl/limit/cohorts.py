@@ -82,8 +82,8 @@ def _law_of_the_sum(sizes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarr
     All choices of numbers are equally likely.
     """
     total = int(sizes.sum())
-    # Each number is taken with this chance, independently. Given how many numbers are taken, all choices are equally
-    # likely.
+    # `share` is the chance with which each number is taken, independently of the others. Given how many numbers are
+    # taken, all choices are equally likely.
     share = count / max(len(sizes), 1)
     ways = np.zeros((count + 1, total + 1))
     ways[0, 0] = 1.0

@@ -1,4 +1,4 @@
-"""Convex losses of an output and a label, with the constants that the bound of the training losses needs."""
+"""Convex losses of an output and a label, with the constants that `ConvexRegime.bound` needs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class ConvexLoss:
             If minimisers are given, b must be a Lipschitz constant of l'.
         accepts: the allowed labels, in words.
         labels: the function that tells whether given labels are allowed.
-        halved: while f is at most this far from the minimisers, l is half the square of the distance; 0 means nowhere.
+        halved: where f is at most this far from the minimisers, l is half the square of the distance; 0 means nowhere.
     """
 
     name: str

@@ -1,14 +1,16 @@
 """Algorithm 1 on a convex loss at infinite width: its exact recursion in the outputs, and a bound of its losses.
 
-F_c is the sum of the losses of client c's samples, F the sum over all samples, H the Gram matrix and H_cc the block of
-client c. Let l >= 0 be convex with |l'|^2 <= 2 b l, and let L = b max_c |H_cc|, eta_l < 1/L and eta_g <= 1. A local
-step of client c from w to w+ satisfies, for every u,
+There are N clients, K local steps in a round, and T rounds; eta_l and eta_g are the step sizes of the clients and of
+the server. F_c is the sum of the losses of client c's samples, and F is the sum over all samples; both are written as
+functions of the weights w or of the outputs f. f_0 are the outputs before training, H is the Gram matrix, and H_cc is
+the block of client c. Let l >= 0 be convex with |l'|^2 <= 2 b l, and let L = b max_c |H_cc|, eta_l < 1/L and eta_g <=
+1. A local step of client c from w to w+ satisfies, for every u,
 
     |w+ - u|^2 <= |w - u|^2 - 2 eta_l (1 - eta_l L) F_c(w) + 2 eta_l F_c(u),
 
-because F_c is convex and |grad F_c|^2 <= |H_cc| |l'|^2 <= 2 L F_c. The server's step is a convex combination, so the
-sum over K steps, N clients and T rounds telescopes. Hence the mean, over rounds and steps, of the sum of the clients'
-losses is at most
+because F_c is convex and |grad F_c|^2 <= |H_cc| |l'|^2 <= 2 L F_c. The server's step is a convex combination of the
+models before and after the local steps, so the sum over K steps, N clients and T rounds telescopes. Hence the mean,
+over rounds and steps, of the sum of the clients' losses is at most
 
     min_alpha [N alpha^T H alpha / (2 eta_l eta_g K T) + F(f_0 + H alpha)] / (1 - eta_l L)
 
@@ -29,7 +31,7 @@ from ntkfl.limit.convex_loss import ConvexLoss
 from ntkfl.limit.infinite_width import Regime, checked_rounds
 
 NEWTON = 100  # largest number of Newton steps
-PRECISE = 1e-13  # the search ends when a step would lower the objective by less than this share
+PRECISE = 1e-13  # the search ends when a step would lower the objective by less than this share of the objective
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -59,7 +59,9 @@ class Draws:
 
     @classmethod
     def every(cls, noise: Noise, columns: int) -> Iterator[tuple[float, Draws]]:
-        """Yields every choice of cohort and batches with its probability, as `columns` runs that make this choice."""
+        """Yields every possible choice of cohort and batches: its probability, and `columns` runs that all make this
+        choice.
+        """
         members = noise.blocks.clients.members
         cohorts = [noise.blocks.given] if noise.blocks.given else list(combinations(range(len(members)), noise.cohort))
         for cohort in cohorts:
@@ -114,8 +116,8 @@ def choices(noise: Noise) -> int:
     ways = [_ways(*noise.steps_of(client)) for client in range(len(members))]
     if given:
         return prod(ways[client] for client in given)
-    # sums[s]: a cohort of s clients has as many choices as the product of its clients' numbers of choices; this is the
-    # sum of these products over all cohorts of s of the clients so far
+    # sums[s] counts the choices of all cohorts of s clients, drawn from the clients that the loop has passed. The
+    # number of choices of a cohort is the product of its clients' numbers of choices.
     sums = [1] + [0] * noise.cohort
     for way in ways:
         for size in range(noise.cohort, 0, -1):

@@ -36,8 +36,8 @@ class LocalErrors(NamedTuple):
 
     product: float  # norm of the error of a product of H and a vector, over the norm of the vector
     size: float  # an upper bound of |H|
-    # error of the response u(H_D): the map from the residuals to the server's step for plain averaging, and to the
-    # clients' own displacements for other methods
+    # error of the response u(H_D). For plain averaging, u(H_D) maps the residuals to the server's step; for other
+    # methods, it maps the residuals to the clients' own displacements.
     response: float
     blocks: float  # distance of V diag(q) V' from H_cc, and of each q from an eigenvalue of H_cc
     rounded: float  # rounding error of a function of the blocks, relative to its largest value
@@ -158,9 +158,9 @@ class Gains(NamedTuple):
             return feedback.gram_factor * (clients.values + errors.blocks) / (s * norm) * loose
 
         def over_the_circle(norm: np.ndarray, top: float) -> np.ndarray | None:
-            """The integrals over the circle, with x = s norm and |A| at most `top`; None if A + delta may be singular.
+            """The integrals over the circle, where x is s times `norm`; None if A + delta may be singular.
 
-            A is k x^-1/2 H x^-1/2, and delta is the rest of x^-1/2 T x^-1/2.
+            A is k x^-1/2 H x^-1/2, whose norm is at most `top`, and delta is the rest of x^-1/2 T x^-1/2.
             """
             sloping, shifted = float((steep / norm).max()), moved / float(norm.min())
             most, across = len(clients.members) * own(norm), root / np.sqrt(norm)  # `across` is s x^-1/2
@@ -213,7 +213,7 @@ class Gains(NamedTuple):
         def by_sums(norm: np.ndarray) -> float:
             return clients.sum_of_largest(own(norm))
 
-        ones, even = np.ones(len(s)), spectrum.evened  # if `even` is the norm, all entries of delta are equal at z = -1
+        ones, even = np.ones(len(s)), spectrum.evened  # with `even` as `norm`, all entries of delta are equal at z = -1
         totals = over_the_circle(ones, by_sums(ones))
         if totals is None:
             totals = over_the_circle(even, by_sums(even))

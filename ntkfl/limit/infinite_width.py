@@ -29,7 +29,8 @@ from ntkfl.problem import Problem, Setup, finite_array, number_array, require_ma
 from ntkfl.trajectory import Trajectory, provenance
 
 STREAMED = 2**25  # the largest number of kernel values between new points and samples that are held at a time
-# maps points (p, d) and (n, d) to kernel values (p, n); if the second is None, it is the first again
+# maps points (p, d) and (n, d) to kernel values (p, n); if the second argument is None, the first points stand in its
+# place
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
 
 RENAMED = {"state_map": "it is called round_map"}
@@ -57,7 +58,7 @@ class Regime(ABC):
         def method(self) -> str:
             """The name of the method."""
 
-    else:  # hidden from the type checker, so that it refuses unknown names
+    else:  # hidden from the type checker, which therefore refuses unknown names
 
         def __getattr__(self, name: str) -> Any:
             """Raise an AttributeError.
@@ -66,7 +67,7 @@ class Regime(ABC):
             """
             if why := (self.no_answer | RENAMED).get(name):
                 raise AttributeError(f"{type(self).__name__} has no {name}: {why}")
-            # raises Python's own AttributeError; if a property raised an AttributeError, this error is raised
+            # raises Python's own AttributeError, or once more the AttributeError that a property has raised
             return super().__getattribute__(name)
 
     def __repr__(self) -> str:
@@ -134,12 +135,12 @@ class Regime(ABC):
         Source: fl-ntk/X.8.
 
         Args:
-            x: points, (n', d); a problem `per_output` has n' C predictions.
+            x: points, (n', d); for a problem made by `per_output` there are n' C predictions.
             rounds: as in `outputs`.
             initial_outputs: y(0), 0 unless given.
             initial_prediction: f(x, 0), (n'[, C]), 0 unless given.
             cross_gram: h, the kernel between x and the training points, (n', n). By default the regime's kernel
-                computes it. It is needed if H was given as a matrix (x is then not used and may be None).
+                computes h. If H was given as a matrix, h must be given; x is then not used and may be None.
 
         Raises:
             ValueError: as `outputs`; a cross_gram that is missing or of the wrong shape.
@@ -199,7 +200,7 @@ class Regime(ABC):
 
     def _predicted(self, c: Float[np.ndarray, "T n C"], kernels: Iterable[np.ndarray]) -> Float[np.ndarray, "T p C"]:
         """h . c_t for the points of these kernel matrices; the matrices are used one after the other."""
-        rows = c.swapaxes(1, 2).reshape(-1, c.shape[1])  # copied once for all kernels
+        rows = c.swapaxes(1, 2).reshape(-1, c.shape[1])  # one copy serves all kernels
         values = np.concatenate([rows @ h.T for h in kernels], axis=1)
         return self._finite(values.reshape(len(c), c.shape[2], -1).swapaxes(1, 2))
 
@@ -212,7 +213,7 @@ class Regime(ABC):
         return chain([first], (self._cross_gram(piece, None) for piece in pieces[1:]))
 
     def _pieces(self, x: np.ndarray) -> list[np.ndarray]:
-        """Blocks of the points that are so small that their kernel values with the samples can be held."""
+        """The points, divided into blocks so small that the kernel values of one block with the samples can be held."""
         step = max(1, STREAMED // self.problem.n)
         return [x[s : s + step] for s in range(0, max(1, len(x)), step)] if x.ndim == 2 else [x]
 
@@ -290,7 +291,7 @@ class Regime(ABC):
 
     def _from_start(self, residual: np.ndarray, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
         residual = self._finite(residual)
-        residual[t == 0] = initial  # an eigenbasis returns `initial` only up to rounding
+        residual[t == 0] = initial  # computed in an eigenbasis, r(0) equals `initial` only up to rounding
         return residual
 
     def _initial_residual(self, initial_outputs: ArrayLike | None) -> Float[np.ndarray, "n C"]:
@@ -388,6 +389,9 @@ def _last_true(holds: Callable[[int], bool]) -> int:
 class StepLimits(NamedTuple):
     """The steps below which the dynamics are stable.
 
+    N is the number of clients and K the number of local steps. nu are the eigenvalues of H P, where P is as in
+    `KernelRegime`, and nu_max is the largest nu.
+
     Args:
         eta_global: 2N / nu_max at this eta_local and K; 0 if some nu <= 0, since then no server step contracts every
             residual.
@@ -407,9 +411,9 @@ class KernelRegime(Regime):
     f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k. Unless `initial_outputs` are given, y(0) is 0, the mean of a wide
     network's outputs.
 
-    Everything is computed in float64. Like the recursion, the eigendecomposition has a rounding error of about n eps
-    for every round until a mode has decayed. At and near eta_local q = 2 with an even K this error is larger, since
-    f_K(q) is rounding noise there.
+    Everything is computed in float64. Until a mode has decayed, each round adds a rounding error of about n eps, both
+    by the eigendecomposition and by the recursion. At and near eta_local q = 2 with an even K this error is larger,
+    since f_K(q) is rounding noise there.
 
     Source: fl-ntk/X.1 to X.4, X.8.
     """
@@ -459,7 +463,7 @@ class KernelRegime(Regime):
     def rate(self) -> float:
         """Spectral radius of M.
 
-        It is the contraction per round of (r^T H^{-1} r)^(1/2); the Euclidean norm of r may grow.
+        A round multiplies (r^T H^{-1} r)^(1/2) by at most this radius, while the Euclidean norm of r may grow.
         """
         return float(np.abs(self.spectrum).max())
 
@@ -489,7 +493,7 @@ class KernelRegime(Regime):
 
     @property
     def step_limits(self) -> StepLimits:
-        """The largest stable server and client steps; the server's is 0 if a round overflows float64."""
+        """The largest stable steps of server and clients; the server's step is 0 if a round overflows float64."""
         if not np.isfinite(self._response).all():
             return StepLimits(0.0, self._local_limit())
         slowest, fastest = self.nu[0], self.nu[-1]
@@ -567,7 +571,8 @@ class KernelRegime(Regime):
         return np.sqrt(self._finite(squared)).reshape(np.shape(rounds))
 
     def trajectory(self, initial_outputs: ArrayLike | None = None) -> Trajectory:
-        """The whole run of setup.rounds rounds, in the form in which a simulated network returns it.
+        """The whole run of setup.rounds rounds, as a `Trajectory`; a simulation of a network returns a `Trajectory`
+        too.
 
         Args:
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
@@ -620,7 +625,8 @@ class KernelRegime(Regime):
 
 
 MATRICES = 8.5  # number of (n, n) matrices that are held until the round is decomposed, measured
-# largest asymmetry, relative to the largest entry; largest size of a negative eigenvalue, relative to the norm
+# the largest allowed asymmetry, relative to the largest entry, and the largest allowed size of a negative eigenvalue,
+# relative to the largest size of an eigenvalue
 GRAM_TOLERANCE = 1e-12
 
 
@@ -631,8 +637,8 @@ class UnstableSteps(UserWarning):
 def algorithm1_limit(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None) -> KernelRegime:
     """The regime of Algorithm 1 with the checks of `ntkfl.kernel_regime`, without a warning of unstable steps.
 
-    `gram` is a matrix or a kernel, by default H_inf. For a problem `per_output`, a kernel is called with the samples;
-    it may give the values of one output or of all outputs.
+    `gram` is a matrix or a kernel, by default H_inf. For a problem made by `per_output`, a kernel is called with the
+    samples, and may return the values of one output or of all outputs.
     """
     require_magnitudes(problem, rows=gram is None)
     require("the kernel regime", lambda n: 8 * MATRICES * n * n, n=problem.n)
@@ -658,7 +664,7 @@ def warn_if_unstable(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | 
     Returns the text of the warning, or None if the steps are stable. Raises: as `kernel_regime`. Source: fl-ntk/X.3.
     """
     if gram is None and setup.eta_global <= 1:
-        # |H_cc| is at most tr H_cc, so that no large H is needed
+        # |H_cc| is at most tr H_cc, and the trace needs no Gram matrix
         traces = np.bincount(problem.owner, (problem.x**2).sum(axis=1)) / 2
         if setup.eta_local * traces.max() < 2:
             return None

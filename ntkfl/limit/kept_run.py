@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 SAVED_EVERY = 10  # the file is written whenever this many rounds are done, and at each round that is reported
 A_ROUND = 20 * CALL  # operations of a round without the product with H; this is two tenths of a millisecond, measured
 QUICK = 2000  # the largest number of samples at which powers of a round take only seconds
-# number of the kernel's rows in the mark; there are several, since two kernels may agree in some rows, such as those of
-# common landmarks
+# Number of the kernel's rows in the mark. The mark has several rows, since two kernels may agree in some of them, for
+# example in the rows of landmarks that both kernels use.
 ROWS = 16
 # The version of the rules by which errors are bounded. It changes when the rules change, as a run must not mix bounds
 # by different rules.
@@ -55,7 +55,7 @@ class KeptRun:
 
     regime: MatrixFreeRegime
     rounds: np.ndarray  # the rounds that are reported
-    initial: np.ndarray  # the residual before the first round; it is the labels if the run has a file
+    initial: np.ndarray  # the residual before the first round; if the run has a file, this residual is the labels
     wrong: float = 0.0  # a bound of the norm of the initial residual's error
     proved: bool = False  # whether a ValueError is raised if no error bounds are proved
     file: Path | None = None  # if this file exists, the run starts from its content
@@ -105,19 +105,19 @@ class KeptRun:
         """Take from the file what an earlier process has computed before the rounds.
 
         Raises:
-            ValueError: the file belongs to another run, or is no file of a run. This is found without computing error
-                bounds.
+            ValueError: the file belongs to another run, or is no file of a run. The check computes no error bounds.
         """
         _, kept = self._kept
         if "rounding" not in kept or kept["rounding"] > SAFE * self.regime.tiles.product_rounding:
-            return  # The bounds in the file are for sums with larger rounding errors, such as those of a device.
+            # The file has no bounds, or its bounds are for products with larger rounding errors, as on a device.
+            return
         if np.array_equal(kept["bases"], self._bases):
             self.regime._tops.recall(kept)
             self.regime._block_errors.recall(kept)
 
     @cached_property
     def _bases(self) -> np.ndarray:
-        """Numbers whose bits change when the bits of the clients' bases change.
+        """A fingerprint of the clients' bases: numbers whose bits change when the bits of the bases change.
 
         Bounds that were computed for some bases hold for no other bases.
         """
@@ -141,7 +141,7 @@ class KeptRun:
 
     @cached_property
     def steps(self) -> int:
-        """The number of rounds, or of terms of a series; reading it computes the run's error bounds."""
+        """The number of rounds, or of terms of a series; reading this property computes the run's error bounds."""
         return self._last if self._series is None else self._series.powers.shape[1]
 
     def asking(self) -> Asking[list[BoundedRound]]:

@@ -28,7 +28,8 @@ BLOCK = 512  # number of columns in one product, when a whole spectrum is comput
 class Lanczos:
     """The result of Lanczos's method: A V = V T + last v e' + R, started from a unit vector.
 
-    T is tridiagonal, and the columns of V are orthonormal up to `skew`.
+    T is tridiagonal, and the columns of V are orthonormal up to `skew`. v is the next unit vector after the columns of
+    V, e is the last unit vector of coordinates, and R is the rest.
     """
 
     diagonal: Float[np.ndarray, " k"]
@@ -43,8 +44,8 @@ class Lanczos:
     ) -> Iterator[tuple[Lanczos, Float[np.ndarray, "n k"]]]:
         """Yields the run from each start, with the run's V; a run ends early if its Krylov space is exhausted.
 
-        Each product with A serves several runs: as many as have at most ENTRIES numbers together. Every vector is made
-        orthogonal to all earlier vectors, twice.
+        Each product with A serves several runs, as long as their vectors have at most ENTRIES entries in all. Every
+        vector is made orthogonal to all earlier vectors, twice.
         """
         n, count = starts.shape
         steps = min(steps, n)
@@ -179,7 +180,8 @@ def _last_of_inverse(diagonal: np.ndarray, beside: np.ndarray) -> float:
 
 WHOLE = 500  # the largest number of samples for which the matrix is decomposed
 SEARCHES = 16  # the largest number of functions of the clients' blocks whose largest eigenvalues are remembered
-# number of products with H; largest number of Ritz vectors that are split off before the norm of the rest of A is taken
+# number of products with H in a search; the largest number of Ritz vectors that are split off from A before the norm of
+# what remains is taken
 PRODUCTS, VECTORS = 60, 20
 KRYLOV = 2 * PRODUCTS + 4 * VECTORS  # the largest number of vectors of length n that a search holds
 TOGETHER = 512  # clients are grouped until a group has this many samples; the blocks of a group are multiplied together
@@ -225,7 +227,7 @@ class LargestEigenvalues:
     def near(self, values: Float[np.ndarray, " n"]) -> tuple[float, float]:
         """A lower bound of the largest eigenvalue, and a distance.
 
-        By the search, an eigenvalue lies within this distance of the bound.
+        The residual of the search shows that an eigenvalue lies within this distance of the bound.
         """
         search, least, most = self._of(values)
         value, off = search.numbers[:2].tolist()
@@ -335,10 +337,11 @@ def _groups(clients: ClientModes) -> Iterator[range]:
 class RitzRounds:
     """Rounds of any server that takes linear combinations of mean displacements, in the Krylov space of the labels.
 
-    The clients' mean displacement is P r, where P is a function of the clients' own blocks of H. In x = P^(1/2) r
-    rounds are polynomials in A = P^(1/2) H P^(1/2). So the k products with A in Lanczos's method, started from P^(1/2)
-    y, give the residual of fewer than k rounds for every such server. The accuracy of later rounds depends on how well
-    the space resolves the eigenvalues of A whose eigenvectors the labels contain.
+    The clients' mean displacement is P r, where P is a function of the clients' own blocks of H. In the coordinates x =
+    P^(1/2) r, the rounds of such a server are polynomials in A = P^(1/2) H P^(1/2). So k products with A, in Lanczos's
+    method started from P^(1/2) y, determine the residuals of every such server in all rounds before round k. The
+    accuracy of later rounds depends on how well the space resolves the eigenvalues of A whose eigenvectors the labels
+    contain.
 
     Source: docs/proofs/linear_methods.md#steps-from-a-krylov-space.
     """

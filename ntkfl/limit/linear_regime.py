@@ -30,7 +30,7 @@ from ntkfl.work import CALL, SECOND
 
 @dataclass(frozen=True)
 class MovingWindow:
-    """The mean of the last `size` models, or of all models while there are fewer, as in the training engine.
+    """The mean of the last `size` models, or of all models while there are fewer than `size`; as in `ntkfl.training`.
 
     Args:
         size: number of models.
@@ -53,12 +53,12 @@ class MovingWindow:
 def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
     """The round that maps the mean of the last `size` models to the next such mean.
 
-    Besides the method's own memory, the round remembers vectors u_j. There is one for each of the last Q = `size`
-    models except the oldest. It is the difference of this model from the mean of all Q models.
+    Besides the method's own memory, the round remembers Q - 1 vectors u_j, where Q = `size`. Each of the last Q models,
+    except the oldest, has a vector u_j: the difference of this model from the mean of all Q models.
 
     Let the method remember nothing, and let its round multiply a mode by the factor l = 1 - nu. The eigenvalues z of
-    the round with the window then satisfy z^Q = (l/Q) (1 + z + ... + z^(Q-1)). If z is on the unit circle, l is real
-    only for l = 1 and l = -Q. So the round is stable for -Q < l < 1.
+    the round with the window then satisfy z^Q = (l/Q) (1 + z + ... + z^(Q-1)). The only real numbers l for which some z
+    is on the unit circle are l = 1 and l = -Q. So the round is stable for -Q < l < 1.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
@@ -254,10 +254,10 @@ class LinearRegime(Regime):
         """The modes of a round whose server combines the clients' mean displacements P r; None for other rounds.
 
         Let Q have the orthonormal eigenvectors of P^(1/2) H P^(1/2), and let r = P^(-1/2) Q a. Then every a_i evolves
-        as if H P were the eigenvalue of its mode.
+        like the residual of a single sample, with the eigenvalue of the i-th mode in place of H P.
 
-        The result is also None if P is not positive, if the largest eigenvalue of P is too many times the smallest for
-        float64, or if steps change with the round.
+        The result is also None if P is not positive, if the largest eigenvalue of P is more than `UNEVEN`^2 times the
+        smallest, or if steps change with the round.
         """
         if self.round.response is None or self.round.server is None or self.before is not None:
             return None
@@ -376,9 +376,10 @@ class LinearRegime(Regime):
         unknown.
 
         If no formula gives the server rate, a search finds a rate such that rounds are stable just below it and not
-        stable just above. This search is made for states of at most 800 rows. This eta_local is 2 / (max_c |H_cc| +
-        mu), divided by the largest of `step_factors`, where mu is the strength with which clients are drawn back to
-        their start, as in FedProx. Below this number, every local step of a client alone lowers the client's residual.
+        stable just above. This search is made for states of at most 800 rows. The eta_local that is returned is 2 /
+        (max_c |H_cc| + mu), divided by the largest of `step_factors`, where mu is the strength with which clients are
+        drawn back to their start, as in FedProx. Below this number, every local step of a client alone lowers the
+        client's residual.
         """
         local = self._local_limit(self.round.pull) / max(self.step_factors, default=1.0)
         if self.response_eigenvalues is None or self.round.server_rate is None:
@@ -597,8 +598,8 @@ class LinearRegime(Regime):
 class WindowedRegime(LinearRegime):
     """A linear method under a moving window.
 
-    If the mean of the window is sent out, spectrum, rate and limits are those of rounds with a full window. If it is
-    only evaluated, they are those of the method.
+    If the mean of the window is sent out, spectrum, rate and limits belong to rounds with a full window. If the mean is
+    only evaluated, spectrum, rate and limits belong to the method without a window.
 
     Args:
         inner: the method's own round.
@@ -622,7 +623,8 @@ class WindowedRegime(LinearRegime):
         full = with_full_window(own, window.size, regime.problem.n) if window.fed_back else own
         fields = {name: getattr(regime, name) for name in ("problem", "setup", "gram", "kernel", "step_factors")}
         windowed = cls(**fields, method=f"{regime.method}+ima", round=full, inner=own, window=window)
-        vars(windowed)["_clients"] = regime._clients  # the value that `cached_property` returns
+        # `windowed` shares the clients' blocks that `regime` has cached or computes now
+        vars(windowed)["_clients"] = regime._clients
         return windowed
 
     @property

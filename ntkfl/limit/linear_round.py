@@ -84,7 +84,8 @@ class Blocks:
         return self._response(self.clients.values + pull)
 
     def lengths(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """For each sample's client, the distance that its steps move it under a constant unit gradient.
+        """For each sample, the distance by which the steps of the sample's client move the client under a constant unit
+        gradient.
 
         This distance is f at q = 0.
 
@@ -186,7 +187,7 @@ class LinearRound:
         limit: the rounds are stable if every eigenvalue of H u(H_D) is between 0 and this number.
         server_rate: a factor that `response` already contains; None if the method has no server rate.
         pull: mu, the strength with which clients are drawn back to their start. A local step contracts if eta_l (q +
-            pull) < 2. NaN if it is not known.
+            pull) < 2. The pull is NaN if it is not known.
         server: maps (mean, memory) to (move, memory), where mean is the mean displacement of the clients. The results
             are linear combinations of mean and memory with constant coefficients. Clients must take plain steps with
             the given pull, and send only their displacements. `random_rounds` needs this map.
@@ -285,8 +286,8 @@ def heavy_ball(
         nesterov: whether the model is the point that Nesterov's step extrapolates to.
 
     For each eigenvalue nu of g H u(H_D) the round map has two eigenvalues z. With heavy ball z^2 - (1 + b - nu) z + b =
-    0, which is stable for 0 < nu < 2 (1 + b). With Nesterov's momentum and mu = 1 - nu, z^2 - (1 + b) mu z + b mu = 0,
-    which is stable for 0 < nu < (2 + 2 b) / (1 + 2 b).
+    0, and the rounds are stable for 0 < nu < 2 (1 + b). With Nesterov's momentum and mu = 1 - nu, z^2 - (1 + b) mu z +
+    b mu = 0, and the rounds are stable for 0 < nu < (2 + 2 b) / (1 + 2 b).
     """
 
     def server(mean: Vectors, memory: Memory) -> tuple[Vectors, Memory]:

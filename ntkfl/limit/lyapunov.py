@@ -1,10 +1,10 @@
 """Error bounds for methods that remember one vector and whose steps change.
 
-The errors are measured in a norm that hardly grows in a round. They have a position y and a motion m, which is a
-multiple of the error of the method's memory. A round maps them by m <- (1 - p) m - A H y - B H m, and then y <- y + m
-with the new m. Here p, A and B are functions of H_D, which holds the clients' own blocks of H and is 0 elsewhere. Let S
-= 1 / A and C = B / A. With suitable numbers c and h and a function K of H_D, rounds of the same steps do not lengthen
-the norm whose square is
+The errors are measured in a norm that hardly grows in a round. The errors are written as a position y and a motion m,
+and m is a multiple of the error of the method's memory. A round maps them by m <- (1 - p) m - A H y - B H m, and then y
+<- y + m with the new m. Here p, A and B are functions of H_D, which holds the clients' own blocks of H and is 0
+elsewhere. Let S = 1 / A and C = B / A. With suitable numbers c and h and a function K of H_D, rounds of the same steps
+do not lengthen the norm whose square is
 
     |y + c m|_H^2 + m' (K - h H) m,   where |v|_H^2 = v' H v and ' transposes.
 
@@ -27,7 +27,7 @@ from ntkfl.limit.feedback import Feedback
 from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import ClientModes
 
-SAMPLED, ROUNDS = 64, 16  # number of eigenvalues of a round, and of rounds, that a search for constants looks at
+SAMPLED, ROUNDS = 64, 16  # a search for constants looks at this many eigenvalues of a round, and at this many rounds
 ROUNDING = 1e-12  # a number of order 1 counts as positive only if its computed value is above this
 LOOSE = 1e-6  # added to the growth of a round, so that rounding does not decide whether this growth is proved
 INFINITE = 1e300  # stands for infinity in a search, which subtracts values from each other
@@ -65,8 +65,8 @@ class Motion:
     scale: Float[np.ndarray, " n"]  # S
     friction: Float[np.ndarray, " n"]  # p
     ahead: Float[np.ndarray, " n"]  # C
-    most: Float[np.ndarray, " n"]  # values of a function of H_D: H is at most `most` times S
-    # distances of the exact values from the computed S, p and C; for S relative
+    most: Float[np.ndarray, " n"]  # values u(q) of a function such that H <= u(H_D) S
+    # distances of the exact values from the computed S, p and C; the distance from S is relative to S
     scale_error: float
     friction_error: float
     ahead_error: float
@@ -248,7 +248,7 @@ def _least(function: Callable[[Constants], float], motions: Sequence[Motion]) ->
 
 
 def _sampled(motion: Motion) -> Motion:
-    """The motion at some of the eigenvalues, chosen from the smallest friction to the largest."""
+    """The motion at some of the eigenvalues, spread evenly over all eigenvalues in the order of their friction p."""
     order = np.argsort(motion.friction)
     chosen = order[np.unique(np.linspace(0, len(order) - 1, SAMPLED).round().astype(int))]
     fields = {name: getattr(motion, name)[chosen] for name in ("scale", "friction", "ahead", "most")}
@@ -264,7 +264,7 @@ class RoundNorm(NamedTuple):
     spread: float  # square root of the growth of the squared norm by such a drift; infinite if no bound is proved
     by_memory: float  # growth of the norm by a unit error of the memory
     reach: float  # an upper bound of |x|_H divided by the norm, for the error x of the coefficients
-    stretched: float  # factor by which a state's norm may be larger in the next round's norm than in this norm
+    stretched: float  # bound of the size of a state in the next round's norm, divided by its size in this norm
     growth: float  # factor by which the round itself lengthens the norm, 1 or more
 
 
@@ -314,7 +314,7 @@ class _Known:
         )
 
     def stretched(self, later: "_Known") -> float:
-        """An upper bound of the ratio of a state's later norm to its norm here."""
+        """An upper bound of the size of a state in the later norm, divided by its size in this norm."""
         ratio = later.motion.feedback.unit / self.motion.feedback.unit
         larger = float((later.inertia / self.inertia).max()) * (1 + later.wrong) / (1 - self.wrong)
         more = larger * self.constants.subtracted - later.constants.subtracted
@@ -326,8 +326,8 @@ class _Known:
 def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) -> list[RoundNorm]:
     """The norms of successive rounds.
 
-    The first rounds have these constants. If they prove nothing for a round, this round and the rounds after it get new
-    constants.
+    The first rounds have the given constants. If these constants prove nothing for a round, this round and all later
+    rounds get new constants.
 
     Raises:
         ValueError: a round may lengthen every norm that was tried. With `growing` a round may do so if the factor by
@@ -340,7 +340,8 @@ def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) 
         if not motion.room(constants) > ROUNDING:
             constants = constants_of([some := _sampled(motion)])
             if growing and not motion.room(constants) > ROUNDING:
-                constants = _least(lambda norm: some.lengthened(norm)[1], [some])  # those whose norm grows least
+                # the constants whose norm grows least
+                constants = _least(lambda norm: some.lengthened(norm)[1], [some])
         now = _Known.of(motion, constants, growing)
         if before is not None:
             norms[-1] = norms[-1]._replace(stretched=before.stretched(now))

@@ -56,7 +56,7 @@ class QuietRounds(NamedTuple):
     """
 
     mean: Float[np.ndarray, "m m"]
-    spread: Matrix  # M, with residuals at all points of a kernel
+    spread: Matrix  # M, for states that have the residuals at all points of a kernel
     added: Matrix  # Q
 
     def then(self, later: QuietRounds) -> QuietRounds:
@@ -143,8 +143,8 @@ def visited(
 ) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
     """Yields the state before each of these rounds, whose numbers ascend.
 
-    `step` takes the number of a round and the state before it to the state after it. From round `settled` on, the
-    `period` rounds of the cycle recur. `cycle` is used only where several rounds are taken at once.
+    `step` maps the number of a round and the state before the round to the state after the round. From round `settled`
+    on, the `period` rounds of the cycle recur. `cycle` is used only where several rounds are taken at once.
     """
     now, repeated = 0, None
     for target in asked:

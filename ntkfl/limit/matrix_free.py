@@ -1,7 +1,7 @@
 """The kernel regime of data sets whose Gram matrix H is too large to decompose.
 
 Results come from products with H and with the clients' own blocks of H. H is stored in tiles (square pieces), which may
-be in memory, in a file, on a cluster or on a device, or is given by features.
+be in memory, in a file, on a cluster or on a device. Instead, H may be given by features of the samples.
 
 H_D holds the clients' own blocks of H and is 0 elsewhere. u(H_D) is the clients' response, a function of H_D that maps
 the residual to the clients' mean displacement, times the server rate if the method has one.
@@ -131,7 +131,9 @@ def tiles_of(
     held_elsewhere = any(place is not None for place in (memmap, cluster, device))
 
     def runs(n: int, label_columns: int, reported_rounds: int = 0, room: float = 0.0) -> float:
-        """Bytes of a run without the tiles. Building the tiles takes `room`, which later work may use again."""
+        """The bytes of a run, without the bytes of the tiles. Building the tiles takes `room` bytes, which later work
+        may use again.
+        """
         vectors = methods * (STATE + REPORTED * reported_rounds)
         share = n / problem.n
         # one piece is held while another is computed
@@ -367,7 +369,7 @@ class MatrixFreeRegime(LinearRegime):
     def likely_stable(self) -> bool:
         """Whether every Ritz value plus its residual is within the limit.
 
-        This is enough for a search, but it is no proof of stability.
+        The answer True is enough for a search, but proves no stability.
         """
         rate = 1.0 if self.round.server_rate is None else self.round.server_rate
         return bool(rate * self.ritz.largest < self.round.limit)
@@ -564,7 +566,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def _last_left(self) -> list:
-        """The last arguments of `_left`, which are a residual and a number of products, and their result."""
+        """The residual and the number of products in the last call of `_left`, and the result of this call."""
         return []
 
     def _quadrature(self, initial: np.ndarray, products: int) -> Callable[[int], tuple[float, float]]:
@@ -682,8 +684,8 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def _sharper(self) -> Margins:
-        """The margins for any steps, with a sharper bound of the largest eigenvalue if that may decide whether bounds
-        are proved.
+        """The margins for any steps, with a sharper bound of the largest eigenvalue if the sharper bound may decide
+        whether error bounds are proved.
         """
         measured, averages = self._measured, self.round.feedback is None and self.round.in_turn is None
         if averages and measured.largest > 2 and measured.steepest <= 2 and measured.least > 0:
@@ -739,7 +741,8 @@ class MatrixFreeRegime(LinearRegime):
     def _remembering(self, rounds: int) -> Carried:
         """The error bounds of a method with memory.
 
-        They come from the resolvent if the steps are constant, and from a norm for any steps.
+        If the steps change, the bounds come from a norm of the errors. If the steps are constant, each bound is the
+        smaller of the bound by the resolvent and the bound by a norm, as far as these are proved.
         """
 
         def steps_of(t: int) -> Steps:
@@ -820,7 +823,8 @@ class MatrixFreeRegime(LinearRegime):
     def _estimate(self, value: np.ndarray, error: np.ndarray) -> Estimate:
         """The estimate with its rigour.
 
-        It is enclosed for the built-in kernel. It is measured for another kernel, whose positivity is only assumed.
+        The rigour is `ENCLOSED` for the built-in kernel. For another kernel, whose positivity is only assumed, the
+        rigour is `MEASURED`.
         """
         rigour = Rigour.ENCLOSED if self.kernel is infinite else Rigour.MEASURED
         return Estimate(value, error, "errors of tiles carried along", rigour)

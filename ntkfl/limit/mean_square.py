@@ -1,14 +1,15 @@
 """Rate and stability of the residual's mean square under random rounds, from the modes of the mean round.
 
-H_D holds the clients' own blocks of H and is 0 elsewhere, and u(H_D) is the function of H_D that maps the residual r to
-the mean displacement of a mean round. Let H = L L^T, where L has full column rank, and L^T u(H_D) L = Q diag(nu) Q^T.
-The modes are the columns of F = L Q. The part of the residual that weights can change is r = F s, and the mean
-displacement u(H_D) r has the coordinates F^T u(H_D) r = nu s. The server's rule is linear with constant coefficients,
-so it acts on every mode separately. Let z_i consist of s_i and of what the server remembers of mode i. A round takes
-z_i to B_i z_i + j n_i with a matrix B_i, a vector j and the noise n_i. With S = E s s^T, the noise has the covariance
-N(S) = F^T Noise(F S F^T) F. The map N is linear and maps positive matrices to positive matrices.
+The mean round is the expected round over all random choices. H_D holds the clients' own blocks of H and is 0 elsewhere,
+and u(H_D) is the function of H_D that maps the residual r to the clients' mean displacement in the mean round. Let H =
+L L^T, where L has full column rank, and L^T u(H_D) L = Q diag(nu) Q^T. The modes are the columns of F = L Q. The part
+of the residual that weights can change is r = F s, and the mean displacement u(H_D) r has the coordinates F^T u(H_D) r
+= nu s. The server's rule is linear with constant coefficients, so it acts on every mode separately. Let z_i consist of
+s_i and of what the server remembers of mode i. A round takes z_i to B_i z_i + j n_i with a matrix B_i, a vector j and
+the noise n_i. With S = E s s^T, the noise has the covariance N(S) = F^T Noise(F S F^T) F. The map N is linear and maps
+positive matrices to positive matrices.
 
-The response of later rounds to the noise of modes i and j is h_ij(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_j^t j)_0. A number
+The response of later rounds to the noise of modes i and k is h_ik(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_k^t j)_0. A number
 l above max_i |B_i|^2 is an eigenvalue of the map of the second moments iff 1 is an eigenvalue of S -> h(l) N(S), where
 the product is taken entry by entry. The gain is the spectral radius of this map, and it falls as l grows. So the mean
 square falls iff the mean falls and the gain at l = 1 is below 1.
@@ -184,7 +185,8 @@ class StateMoments:
     # whether part of the residual stays for ever: in the null space of H, or at clients that never take part
     rests: bool
     rounds: int = 1  # number of rounds in the map
-    onward: Callable[[Second], Second] | None = None  # computes the map, if this takes less work than products with M
+    # a function that computes the map, if that function takes less work than products with M
+    onward: Callable[[Second], Second] | None = None
     # if `onward` applies a part of M as several factors: a bound of the product of the factors' norms
     between: float = 0.0
 
@@ -209,9 +211,9 @@ class StateMoments:
     def rate_bounds(self) -> tuple[float, float]:
         """A lower and an upper bound of the rate, rounding included.
 
-        The radius is never below that of the mean round. If 1 is between the bounds found so far, the second moments
-        that solve S = following(S) + I may show on which side of 1 the radius is. If part of the residual stays for
-        ever, `WITH_RESTS` is used in place of 1.
+        The radius of the map is never below the radius of S -> M S M^T. If 1 is between the bounds found so far, the
+        second moments that solve S = following(S) + I may show on which side of 1 the radius is. If part of the
+        residual stays for ever, `WITH_RESTS` is used in place of 1.
 
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
@@ -288,7 +290,7 @@ class StateMoments:
         return known[0], known[1]
 
     def _spread(self, second: Second, level: float) -> Second:
-        """The X that solves level X - M X M^T = Y, or nearly so, up to a factor; Y is `second`."""
+        """A multiple of an X that solves level X - M X M^T = Y exactly or nearly, where Y is `second`."""
         assert self._nearly is not None
         apart = level > self._mean_radius**2 * (1 + SINGLE) and SINGLE_RANGE[0] < level < SINGLE_RANGE[1]
         basis = self._nearly.single if apart else self._nearly
@@ -305,7 +307,7 @@ class StateMoments:
     def _length(self) -> float:
         """An upper bound of the norm of the map, and of the terms in it that are rounded.
 
-        N maps positive matrices to positive matrices, so that its norm is that of N(I). M is known up to rounding.
+        N maps positive matrices to positive matrices, so the norm of N is the norm of N(I). M is known up to rounding.
         """
         of_noise = 0.0 if self.noise is None else float(np.linalg.norm(self.noise(np.eye(len(self.mean)))))
         return float(np.linalg.norm(self.mean)) ** 2 + self.between**2 + of_noise
@@ -493,8 +495,8 @@ def _unpacked(packed: Float[np.ndarray, " d"]) -> Second:
 def _definite(matrix: Second, off: float) -> bool:
     """Whether every matrix that differs from this one by at most `off` in norm is known to be positive definite.
 
-    A computed Cholesky factor is the exact factor of a matrix that is up to (s + 1) rounding errors of the trace away,
-    where s is the number of rows.
+    A computed Cholesky factor is the exact factor of another matrix. The distance between the two matrices is at most
+    the trace times (s + 1) rounding errors, where s is the number of rows.
     """
     size = len(matrix)
     off = off + (size + 2) * EPSILON * float(np.abs(np.diag(matrix)).sum())
@@ -735,7 +737,7 @@ class MeanSquare:
         return self.gains[factor, level]
 
     def _response_to_noise(self, factor: float, level: float) -> Float[np.ndarray, "r r"]:
-        """h(level), the response to the noise of each pair of modes i and j."""
+        """h(level), the response to the noise of each pair of modes."""
         onward, jump = self._round_of_modes(factor)
         parts, count = len(jump), len(self.nu)
         driven, unit = np.outer(jump, jump).reshape(-1, 1), level * np.eye(parts**2)

@@ -11,20 +11,20 @@ is singular, for a positive definite H; at w = -b, (w + b) T(w) takes the place 
 
 A radius can be computed beyond which every eigenvalue of the round map is real (`OuterSpectrum.radius`). The number of
 eigenvalues of the round map beyond z is the number of negative eigenvalues of T for z > radius, and the number of
-positive eigenvalues of T for z < -radius. A Cholesky factorisation shows whether there are any. If there are none, and
-b is one number, `pair_radius` looks for a complex pair.
+positive eigenvalues of T for z < -radius. A Cholesky factorisation shows whether any eigenvalue of the round map is
+beyond z. If none is beyond the radius, and b is one number, `pair_radius` looks for a complex pair.
 
 Let b be one number, and let a complex pair be outermost. (w + b) s^-1/2 T(w) s^-1/2 is Q(w) = w^2 + w D + A with D = p
 + G, A = b G and G = s^-1/2 (H / N) s^-1/2. Arnoldi's method finds zeros of Q and may miss some. So a proof is needed
-that no zero is farther out. The proof first removes the zeros that were found. These are the eigenvalues of a real
-matrix Theta with X Theta^2 + D X Theta + A X = 0. Let L(w) = w X Theta - A X. With any symmetric Y, Q(w) - L(w) Y
-L(w)^T = w^2 M + w D' + A' has all other zeros of Q. Three positive definite matrices then show that this polynomial has
-no zero with |1 + w| >= r.
+that no zero is farther out. The proof first removes the zeros that were found. These zeros are the eigenvalues of a
+real matrix Theta, and their vectors span a real matrix X, with X Theta^2 + D X Theta + A X = 0. Let L(w) = w X Theta -
+A X. With any symmetric Y, Q(w) - L(w) Y L(w)^T = w^2 M + w D' + A' has all other zeros of Q. Three positive definite
+matrices then show that this polynomial has no zero with |1 + w| >= r.
 
 Any Y for which this succeeds gives a proof. Y is chosen so that it acts as friction, which moves zeros inward: with an
 orthonormal V near X, D' should be D + c V V^T, and M and A' should not change. If X lay within the span of V, Y = c
-W^-1 [[0, J], [J, 0]] W^-T would do this, where W = [V^T X; V^T X Theta] and J = (V^T A V)^-1 / 2. The code takes this
-Y.
+W^-1 [[0, J], [J, 0]] W^-T would have this effect, where W = [V^T X; V^T X Theta] and J = (V^T A V)^-1 / 2. The code
+takes this Y.
 
 Proof: docs/proofs/linear_methods.md#outer-eigenvalues. Such updates of symmetric quadratic polynomials without
 spillover are due to Carvalho, Datta, Lin and Wang (2006); only a summary of their paper was read.

@@ -112,7 +112,7 @@ class Noise:
         return size, batch, -(-size // batch) if isinstance(self.blocks, ShuffledBlocks) else 1, self.blocks.steps
 
     def work(self, steps: int | None = None) -> float:
-        """Operations of `covariance` with this many local steps or passes; by default those of the round."""
+        """Operations of `covariance` with this many local steps or passes; by default as many as a round has."""
         sizes = [len(owned) for owned in self.blocks.clients.members]
         work = 8.0 * len(self.blocks.gram) ** 2 * max(sizes) + 10 * CALL
         if self.batch is not None:
@@ -742,7 +742,8 @@ class RandomRegime(Regime):
     def _onward(
         self, states: Float[np.ndarray, "s k"], known: Float[np.ndarray, "p n"], further: np.ndarray | float = 0.0
     ) -> Float[np.ndarray, "s k"]:
-        """The states after a mean round, from states at the points that belong to the rows of `known`.
+        """The states after a mean round. They have the residuals at the points whose kernel values are the rows of
+        `known`.
 
         The displacements `further` are added to the clients' mean displacement.
         """

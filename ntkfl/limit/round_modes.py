@@ -20,8 +20,8 @@ from ntkfl.gram.threads import in_context, worker_threads
 
 Value = TypeVar("Value")
 
-# The inverse of f_K has an accurate root if f_K / eta_local is at least this. For even K, f_K tends to 0 as eta_local q
-# tends to 2.
+# P^(-1/2) counts as accurate if every value of f_K / eta_local is at least this. For even K, f_K tends to 0 as
+# eta_local q tends to 2.
 SAFELY_POSITIVE = 1e-2
 # with at least this many samples, threads share the clients; with fewer, starting the threads takes longer
 SHARED = 4096
@@ -237,7 +237,7 @@ class RoundModes:
         nu = np.where(np.abs(nu) > max(_rounding(nu), response_noise * root.max(initial=0.0)), nu, 0.0)
         outward, coefficients = factor @ q, (u[:, kept] / root) @ q
         drive = clients.apply(response, outward).T
-        with np.errstate(over="ignore"):  # a row whose squares overflow does not count as rest
+        with np.errstate(over="ignore"):  # a mode whose row overflows when squared is not at rest
             at_rest = (nu == 0) & (np.linalg.norm(drive, axis=1) <= response_noise)
         drive[at_rest] = 0.0  # the noise in these modes would drift with t
         start = coefficients.T if kept.all() and nu.all() else None

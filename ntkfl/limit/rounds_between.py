@@ -65,7 +65,7 @@ def left_after(regime: LinearRegime, rounds: int) -> float:
 def falls_on(regime: LinearRegime, rounds: int) -> bool:
     """Whether the residual after twice as many rounds is no larger than after `rounds` rounds.
 
-    This is evidence of stability, and no proof.
+    The answer True is evidence of stability, but no proof.
     """
     with np.errstate(all="ignore"):
         run = _Run.of(regime)

@@ -118,15 +118,15 @@ class DrawnRound:
 
     @cached_property
     def weights_of_clients(self) -> Float[np.ndarray, " N"]:
-        """Each client's weight in the shared map."""
+        """The weight by which each client's contribution to the map `shared` is multiplied."""
         return np.array([self.weights[self.owner == c][0] for c in np.unique(self.owner)])
 
     def covariance(self, second: Float[np.ndarray, "2n 2n"]) -> Float[np.ndarray, "2n 2n"]:
         """The covariance of move and change over the draws of a round, where E z z^T = second before the round.
 
-        Let Y have the rows of the clients' own maps, let E_c keep the rows of client c, and let P be the shared map.
-        Then sum_c (E_c Y + w_c P) Z (E_c Y + w_c P)^T has the entries of Y Z Y^T between rows of the same client. Its
-        mixed terms are rows of Y Z P^T times the weight of the row's client.
+        Let Y have the rows of the clients' own maps, let E_c keep the rows of client c, and let P be the map `shared`,
+        in which client c has the weight w_c. Then sum_c (E_c Y + w_c P) Z (E_c Y + w_c P)^T has the entries of Y Z Y^T
+        between rows of the same client. Its mixed terms are rows of Y Z P^T times the weight of the row's client.
         """
         clients, s = self.clients, self.cohort
         if self.given or s == clients:
@@ -329,8 +329,8 @@ def takes_part(clients: tuple[int, ...]) -> str:
 class ScheduledRegime(RandomRegime):
     """A sequence of rounds with one regime for each round; made by `random_rounds`, which checks its arguments.
 
-    `rate` and `stable` are those of the rounds that repeat for ever, as a mean over a cycle of cohorts. `of_round`
-    gives the regime of round 0, 1, ... From round `settled` on, the regimes repeat every `period` rounds.
+    `rate` and `stable` describe the rounds that repeat for ever; over a cycle of cohorts, the rate is a mean per round.
+    `of_round` gives the regime of round 0, 1, ... From round `settled` on, the regimes repeat every `period` rounds.
 
     Source: docs/proofs/random_rounds.md#schedules-and-cohorts-in-turn.
     """
