@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 OURS = ("hidden", "readout", "bias", "output_bias")
-# keys of a dict in a file; if the file has several networks, the first of these keys in the file names the one to read
+# keys of networks in a file; if a file has several networks, these keys are tried in this order, and the first key that
+# occurs in the file names the network to read
 USUAL = ("state_dict", "model_state_dict", "model")
 
 

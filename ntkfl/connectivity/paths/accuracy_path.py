@@ -40,7 +40,7 @@ Row = tuple[float, float, int, int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class Strips:
-    """Strips in which a sample is undecided: the sample, the ends, and whether it is correct.
+    """Strips in which a sample is undecided: the sample, the two ends, and what is known of the sample.
 
     `before` and `after` are 1 if the sample is correct before or after the strip, and 0 if the sample is wrong there.
     Within the strip the sample counts as at least `low` and at most `high`, where 1 is correct and 0 is wrong.
@@ -58,7 +58,7 @@ class Strips:
     high: np.ndarray
 
     def groups(self) -> Iterator[np.ndarray]:
-        """The numbers of the strips in groups of strips that overlap or touch, from left to right."""
+        """For each group of strips that overlap or touch, the numbers of its strips. Groups go from left to right."""
         order = np.argsort(self.left, kind="stable")
         reach = np.maximum.accumulate(self.right[order])
         apart = 1 + np.flatnonzero(self.left[order[1:]] > reach[:-1])
@@ -141,7 +141,7 @@ def _decided_group(
 
 
 def _row(low: float, high: float, old: int, new: int, least: int) -> Row:
-    """The row of a piece around a change, at which `least` samples are correct.
+    """The row of a piece around a change; at the change `least` samples are correct.
 
     The largest number of correct samples within the piece is `least`, unless a neighbouring piece has `least` correct
     samples too. In this case the largest number is the larger of the numbers in the neighbouring pieces.
@@ -201,7 +201,7 @@ def _distinct(x: np.ndarray, y: np.ndarray, slack: np.ndarray | None) -> tuple[n
 
 
 def _strips(part: Segment, labels: np.ndarray, slack: np.ndarray) -> tuple[np.ndarray, Strips]:
-    """For each sample whether it is correct before its first strip, and the strips of all samples."""
+    """Whether each sample is correct before its first strip, and the strips of all samples."""
     error = 2 * (part.output_error.max(axis=1) + slack.max(axis=1))
     dead, nudge = part.certainly_dead & (slack.max(axis=1) == 0)[:, None], NUDGE + part.crossing_error
     margins = _margins(part, labels)
@@ -230,7 +230,7 @@ def _strips(part: Segment, labels: np.ndarray, slack: np.ndarray) -> tuple[np.nd
 
 
 def _runs(edges: np.ndarray, states: np.ndarray, nudge: np.ndarray) -> tuple[np.ndarray, Strips]:
-    """For each sample whether it is correct at first, and the strips, which are widened by `nudge`.
+    """Whether each sample is correct at first, and the strips, which are widened by `nudge`.
 
     Strips are the runs of undecided pieces, and the edges at which a correct and a wrong piece meet.
     """

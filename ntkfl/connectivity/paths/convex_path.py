@@ -12,12 +12,12 @@ The integral of a logistic or cross-entropy loss, with a proved error bound.
 On a piece of half-width H the loss is g = log(1 + sum_k exp d_k), where d_k is f_k - f_y or, for one output, -y f. All
 d_k are quadratics in alpha. In the Bernstein ellipse of radius r about the piece, each d_k differs from its value at
 the centre by at most B r + K r^2, with B = H max |d'| and K = H^2 max |d''|/2. The imaginary part of d_k is at most
-half of this bound, so it is at most pi/3 if B r + K r^2 <= 2 pi/3. Then 1 + sum_k exp d_k has at least half the size of
-1 + sum_k |exp d_k|, so that the differential of g is at most twice the largest differential of the d_k. Hence g differs
-from its value at the centre by at most M = 4 pi/3. The Chebyshev coefficients of g are then below 2 M r^-k. A Gauss
-rule of q >= 2 points is exact for the Chebyshev polynomials of degree k < 2 q and of odd degree. For every other
-Chebyshev polynomial the error of the rule is at most 2 + 2/15. So for g the error of the rule is at most H (64/15) M
-r^(-2q) / (1 - r^-2).
+half of this bound, so the imaginary part is at most pi/3 if B r + K r^2 <= 2 pi/3. Then 1 + sum_k exp d_k has at least
+half the size of 1 + sum_k |exp d_k|, so that the differential of g is at most twice the largest differential of the
+d_k. Hence g differs from its value at the centre by at most M = 4 pi/3. The Chebyshev coefficients of g are then below
+2 M r^-k. A Gauss rule of q >= 2 points is exact for the Chebyshev polynomials of degree k < 2 q and of odd degree. For
+every other Chebyshev polynomial the error of the rule is at most 2 + 2/15. So for g the error of the rule is at most H
+(64/15) M r^(-2q) / (1 - r^-2).
 """
 
 from collections.abc import Callable
@@ -111,10 +111,10 @@ Parts = list[tuple[Segment, np.ndarray]]
 def convex_supremum(
     segment: Segment, y: np.ndarray, loss: Loss, tolerance: float, most_points: int = MOST_POINTS
 ) -> tuple[Supremum, float]:
-    """sup over alpha of the mean loss less the line between its values at 0 and 1, and an upper bound of it.
+    """sup over alpha of the mean loss less the line between its values at 0 and 1, and an upper bound of this sup.
 
-    The bound is at most `tolerance` above the value, unless that needs more than `most_points` points or intervals that
-    are too short for float64.
+    The bound is at most `tolerance` above the value, unless such a bound needs more than `most_points` points or
+    intervals that are too short for float64.
 
     Raises:
         ValueError: the loss is not Lipschitz.

@@ -1,4 +1,4 @@
-"""Outputs along the segment between two networks. For each sample they are quadratic between kinks.
+"""Outputs along the segment between two networks. For each sample the outputs are quadratic between kinks.
 
 At alpha w_1 + (1 - alpha) w_2 unit i has the pre-activation g_i = alpha a_i + (1 - alpha) c_i with a = U_1 x and c =
 U_2 x, and adds (alpha v_1i + (1 - alpha) v_2i) relu(g_i) to the output. So f is a quadratic in alpha between the points

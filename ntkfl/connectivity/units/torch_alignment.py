@@ -565,7 +565,7 @@ class TorchAlignment:
         cost_before: the squared distance before permuting, of the weights, the activations or the parts of the outputs,
             as `by` says. Its error does not contain the module's rounding of activations and parts.
         cost_after: the squared distance in the new order.
-        sweeps: number of sweeps over all groups that followed the best start.
+        sweeps: number of sweeps over all groups, in the search from the best start.
         held: the weights whose units were not permuted, with the reasons.
     """
 
@@ -583,7 +583,7 @@ def align_torch(
     """Permute the second network's units, group after group, to be near the first network's, until nothing changes.
 
     One evaluation shows which axes of the weights belong together, so that no list of layers is needed. In a group norm
-    or a grouped convolution, all its groups get the same permutation of their channels. Batch norm is used in
+    or a grouped convolution, all groups of the layer get the same permutation of their channels. Batch norm is used in
     evaluation mode: its weights and running averages are permuted with the channels.
 
     The mean of two aligned networks has the means of their running averages. These mean averages differ from the

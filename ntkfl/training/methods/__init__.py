@@ -174,7 +174,7 @@ def _checked(extension: Extension, taken: Container[str]) -> Extension:
 
 
 def _fits(value: Any, expected: Any) -> bool:
-    """Whether the value is of that type.
+    """Whether the value is of the given type.
 
     An int is accepted as a float, but a bool is accepted neither as int nor as float.
     """

@@ -12,7 +12,7 @@ NAME = "cyclic"
 def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
     """For each client of the round, in order: w <- w + server_rate * Delta_i, where the client has trained from this w.
 
-    The clients of a round cannot train at the same time. If a round has one client, it equals a round of FedAvg.
+    The clients of a round cannot train at the same time. A round with one client equals a round of FedAvg.
 
     Args:
         objective: the loss that clients descend.

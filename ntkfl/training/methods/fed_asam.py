@@ -8,9 +8,9 @@ NOT_LINEAR = "its gradients are taken at a point whose distance is fixed, in the
 
 
 def method(objective: Objective, *, rho: float = 0.7, eta: float = 0.2) -> Method:
-    """Each step takes the gradient at w + rho T^2 g / |T g|, where g is the gradient at w. rho = 0 is FedAvg.
+    """Each step takes the gradient at w + e with e = rho T^2 g / |T g|, where g is the gradient at w.
 
-    T is |w| + eta for each weight and 1 for each bias.
+    T is |w| + eta for each weight and 1 for each bias. rho = 0 is FedAvg.
 
     Args:
         objective: the loss that clients descend.

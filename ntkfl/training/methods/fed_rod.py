@@ -37,7 +37,7 @@ class PersonalHead(LocalRule):
     """A head that a client keeps. At first it is the shared head; after each batch it takes a plain gradient step.
 
     The step descends on the cross-entropy of the personal logits plus the shared logits, and changes only the personal
-    head. As in the authors' code, the features and the shared logits are those before the shared model's step on the
+    head. As in the authors' code, the features and the shared logits are computed before the shared model's step on the
     batch.
     """
 

@@ -36,7 +36,7 @@ Norm = Literal["group", "none"]
 def convolution(
     inputs: int, outputs: int, kernel: int, norm: Norm, stride: int = 1, padding: int = 0
 ) -> tuple[nn.Module, ...]:
-    """If `norm` is "none": a convolution with a bias. If it is "group": a convolution without a bias, then a GroupNorm.
+    """For the norm "none" a convolution with a bias; for "group" a convolution without a bias, then a GroupNorm.
 
     The GroupNorm has two groups and a bias of its own.
 

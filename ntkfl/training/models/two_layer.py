@@ -55,8 +55,8 @@ def connectivity_network(request: Request) -> Model:
     Both layers are trained. Initial weights are Gaussian, with variance 2 / d in `hidden` and 1 / WIDTH in `readout`,
     so that outputs have about the size of an input's entries.
 
-    Source: FedGuCci, section 3 (the networks of Theorem 3.5); `to_network` turns its parameters into a network of
-    `ntkfl.connectivity`.
+    Source: FedGuCci, section 3 (the networks of Theorem 3.5); `to_network` turns the model's parameters into a network
+    of `ntkfl.connectivity`.
     """
     (width,) = request.sizes((512,))
     out = () if request.outputs is None else (request.outputs,)

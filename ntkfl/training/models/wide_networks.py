@@ -1,6 +1,6 @@
 """Networks of any depth whose kernel has a limit as the width grows: fully connected or convolutional.
 
-Each has two parametrisations, the NTK parametrisation and the standard one.
+Each network has two parametrisations, the NTK parametrisation and the standard parametrisation.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ntkfl.training.tree import Params
 
 PHI: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "erf": torch.erf, "gelu": functional.gelu}
 WIDTH, SIDE = 512, 3  # default width of a network; side of a convolution's window in pixels
-# error of convolutional kernels, relative to the largest entry; for GELU it is multiplied by the largest row norm of
-# the inputs if that norm is above 1
+# error of convolutional kernels, relative to the largest entry; for GELU the error is multiplied by the largest row
+# norm of the inputs if that norm is above 1
 CONVOLUTIONAL = 1e-12
 READOUT = "readout.weight"
 
@@ -255,7 +255,7 @@ class WideNetwork:
         return sizes | {READOUT: (*(() if outputs is None else (outputs,)), width)}
 
     def _scales(self, width: int) -> dict[str, float]:
-        """The scale of each parameter: before training, scale times a standard Gaussian acts in the network."""
+        """The scale of each parameter. Before training the network uses a standard Gaussian times this scale."""
         window, gain = (1 if self.kind == "fc" else SIDE), DUALS[self.activation].gain
         scales = {}
         for layer in range(1, self.depth):

@@ -26,8 +26,8 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
 
     A run has also learned if its accuracy is above the accuracy of always answering the most frequent class. If the
     loss has not fallen by 1%, the run's accuracy must exceed this accuracy, a, by two standard deviations, which are
-    2 sqrt(a (1 - a) / n) on n samples. If all labels are the same, there is nothing to learn, and the run counts as one
-    that has learned unless its loss has more than doubled. Methods that report clients' own models are not judged.
+    2 sqrt(a (1 - a) / n) on n samples. If all labels are the same, there is nothing to learn, and the run counts as a
+    run that has learned unless its loss has more than doubled. Methods that report clients' own models are not judged.
     """
     if not state.rounds or federation.method.personal:
         return None
