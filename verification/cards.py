@@ -1,7 +1,7 @@
 """The card of every statement: its title and texts, read from `bounds/cards.json` or made from the statement itself.
 
-A card is made from a statement that the file lacks, such as a user's own. `python -m verification.cards` writes the
-file for the statements of this project.
+The file lacks some statements, such as a user's own; the card of such a statement is made from the statement. `python
+-m verification.cards` writes the file for the statements of this project.
 """
 
 from __future__ import annotations

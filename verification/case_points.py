@@ -108,7 +108,7 @@ class CasePoints:
 def rounded(value: float) -> float:
     """A number rounded to DIGITS digits. NaN becomes infinity.
 
-    Infinity is not drawn, and it equals itself, which NaN does not.
+    A picture draws neither. Infinity takes the place of NaN because infinity equals itself, and NaN does not.
 
     Args:
         value: any number, infinities and NaN too.

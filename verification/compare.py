@@ -47,7 +47,7 @@ class Comparison:
 
     @property
     def errors_apart(self) -> float:
-        """The distance of the two deciding sides over the sum of their errors.
+        """The distance of the two deciding sides, divided by the sum of their errors.
 
         It is infinite if neither side has an error.
         """
@@ -131,8 +131,8 @@ def compare(
 def ratios(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """How near the two sides are, in their shape.
 
-    This is left/right, or right/left for a claim that the left side is at least the right side. For an identity it is
-    the difference over the largest entry.
+    This is left/right, or right/left for a claim that the left side is at least the right side. For an identity the
+    result is the difference divided by the largest entry.
 
     Args:
         kind: the kind of the claim.

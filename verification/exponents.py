@@ -22,7 +22,7 @@ FEWEST_WIDTHS, FEWEST_NETWORKS = 4, 2
 @refusing({"found": "it is measured_coefficient"})
 @dataclass(frozen=True)
 class Exponent:
-    """A quantity's power of the width and its leading coefficient.
+    """The power of the width by which a quantity changes, and the coefficient of this power.
 
     Args:
         statement: the id of the statement that claims the power.

@@ -22,11 +22,11 @@ BATCHES = 20
 class FormRuns:
     """The results of one true form on fresh cases.
 
-    They are the number of runs that were judged, and how many of them were called violated or left open. A run is one
-    judged case. For a claim with a failure probability, or a claim about a whole ladder of sizes, a run is the verdict
-    on a batch of cases. `uncounted`: judged cases that are not counted as runs, because they could not be evaluated, or
-    because their description equals that of an earlier case, which happens in families that are not random. `errors`:
-    batches that an exception ended. `where`: the command that replays each violation or error.
+    The results are the number of runs that were judged, and how many of these runs were called violated or left open. A
+    run is one judged case. For a claim with a failure probability, or a claim about a whole ladder of sizes, a run is
+    the verdict on a batch of cases. `uncounted`: judged cases that are not counted as runs, because they could not be
+    evaluated, or because their description equals that of an earlier case, which happens in families that are not
+    random. `errors`: batches that an exception ended. `where`: the command that replays each violation or error.
     """
 
     id: str

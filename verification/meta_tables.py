@@ -24,7 +24,8 @@ WRONG = (Fate.KILLED, Fate.SURVIVED)
 def matrix_table(every: Iterable[MutantFound]) -> Table:
     """A table with one row for each form.
 
-    The columns are killed / total of its own mutants and of the standard mutants, the title, and why mutants survived.
+    The columns are killed / total of the form's own mutants and of the standard mutants, the title, and why mutants
+    survived.
     """
     columns = ("statement", "form", "own", "standard", "title; survivors")
     table = plain_table(columns, numbers=("own", "standard"), wrapped=("title; survivors",), gap=1)
@@ -69,7 +70,9 @@ def alarms_table(alarms: FalseAlarms) -> Table:
 
 
 def matrix_totals(mutants: Sequence[MutantFound]) -> str:
-    """One line that says how many mutants were killed, the statements' own ones and the standard ones apart."""
+    """One line that says how many mutants were killed, separately for the statements' own mutants and for the standard
+    mutants.
+    """
     own, standard = ([m for m in mutants if m.own is side] for side in (True, False))
     return f"mutants killed: {score(own)} of the statements' own, {score(standard)} of the standard ones"
 
@@ -86,7 +89,7 @@ def alarms_totals(alarms: FalseAlarms) -> str:
 def exposed(mutants: Iterable[MutantFound], alarms: FalseAlarms) -> list[str]:
     """Evidence against the verifier.
 
-    It consists of statements' own mutants that survived, false alarms, and checks that an exception ended.
+    The evidence consists of statements' own mutants that survived, false alarms, and checks that an exception ended.
     """
     remarks = [
         f"{m.id} ({m.form.value}): its own mutant {m.name!r} {m.fate.value} ({m.why or 'it is not wrong'})"

@@ -53,8 +53,8 @@ def verify_in_processes(
 ) -> list[Verdict]:
     """Verdicts as `verify_all` returns them, computed by several processes, or by this process if that is as fast.
 
-    Statements that other processes cannot look up, because the catalogue lacks their ids or has other statements under
-    them, are checked in this process. If a process ends early (killed, or out of memory), the verdicts on its
+    Statements that other processes cannot look up, because the catalogue lacks their ids or has other statements with
+    these ids, are checked in this process. If a process ends early (killed, or out of memory), the verdicts on its
     statements say so, and the other processes go on.
 
     Args:

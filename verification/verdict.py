@@ -164,7 +164,9 @@ class Verdict:
 
     @property
     def weakly_tested(self) -> bool:
-        """Whether some mutant was not called violated. On data that a user chose this says nothing about the check."""
+        """Whether some mutant was not called violated. On data that a user chose, a mutant that is not called violated
+        says nothing about the check.
+        """
         told = self.mutants_killed == self.mutants_total or self.own_data or self.not_run
         return bool(self.trials) and not told
 

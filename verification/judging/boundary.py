@@ -31,8 +31,8 @@ def boundary(
     """The hardest value that was found to succeed, and the next harder value that was tried and failed.
 
     The second value is harder than the first by at most the factor `ratio`, which is above 1. If success is not
-    monotone, there may be other boundaries. `harder` is the factor from one tried value to the next harder one, such as
-    2 or 1/2. A boundary beyond either end of the range is reported as None.
+    monotone, there may be other boundaries. `harder` is the factor from a tried value to the next harder value that is
+    tried, such as 2 or 1/2. A boundary beyond either end of the range is reported as None.
 
     Raises:
         ValueError: a start outside the range, a factor that leads to no harder value, or a ratio not above 1.

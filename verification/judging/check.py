@@ -97,7 +97,7 @@ class Check:
     vacuous: Vacuous | None = None  # why the sizes that the premise asks for are out of reach
     # for each violating case outside the premise, the sizes that the premise requires
     outside_premise: list[dict[str, float]] = field(default_factory=list)
-    excess: list[float] = field(default_factory=list)  # the right side over a bound that holds without the theorem
+    excess: list[float] = field(default_factory=list)  # the right side divided by a bound that needs no theorem
     # devices that the training engine ran on; None: a case without the engine
     devices: set[str | None] = field(default_factory=set)
     error: str | None = None  # an exception of the statement's own code, which ends this check and no other
@@ -278,7 +278,8 @@ class Check:
             self.vacuous = _out_of_reach(formula.premise_at(constants))
         lacking = formula.lacking(case, constants)
         if comparison.outcome is Outcome.VIOLATED and lacking:
-            self.outside_premise.append(lacking)  # shows that the premise is needed, not that the statement fails
+            # this violation shows that the premise is needed, and not that the statement fails
+            self.outside_premise.append(lacking)
             return
         if formula.trivial is not None:
             self.excess.append(float((comparison.right.lo / evaluate(formula.trivial, constants).hi).min()))
@@ -297,7 +298,8 @@ class Check:
             except NOT_COMPUTED as error:  # the error is in the mutant's formula; the case itself is counted already
                 tally.leave_open(case_text(label), str(error), weight)
             else:
-                # A mutant is caught if the interval excludes it, even where a second term could explain that.
+                # A mutant counts as violated if the measured interval excludes it, even where a second term of the
+                # power law could explain the deviation.
                 tally.add(replace(wrong, outcome=Outcome.VIOLATED) if wrong.explained else wrong, {}, weight, failure)
 
     def _reject(self, hypothesis: Hypothesis, case: Any, label: dict[str, Any], margin: float) -> None:

@@ -5,9 +5,10 @@ take a quarter, half and all of the networks of each size. For other families th
 The first look draws at least as many seeds as a verdict needs, counted over all families of the form. The second look
 draws at least this number of seeds in each family.
 
-A look decides if three things hold. The form is settled, which means that the cases so far give an outcome other than
-untested or unresolved. Every mutant (a wrong version of the formula) is caught, so that the cases tell this formula
-from wrong ones. If this look leaves a claimed probability open, even the next look could not confirm it.
+A look decides if three conditions hold. First, the form is settled, which means that the cases so far give an outcome
+other than untested or unresolved. Second, every mutant (a wrong version of the formula) is caught, so that the cases
+tell this formula from wrong formulas. Third, if this look leaves a claimed probability open, then even the next look
+could not confirm this probability.
 
 A ladder on which a look settles the form is not enlarged further, even if other ladders of the form are enlarged,
 unless some mutant is not caught. docs/verdicts.md, "Cases are drawn until they decide", bounds the
@@ -72,7 +73,8 @@ def seeds_of(
 ) -> dict[AnyFamily, int]:
     """The number of seeds of each family that are drawn up to this look. A part of a ladder takes the ladder's place.
 
-    `settled` has the ladders on which an earlier look settled the form, and the share of that look, at which they stay.
+    `settled` has the ladders on which an earlier look settled the form. Each comes with the share of that look, which
+    is not increased further.
     """
     known = settled or {}
     return dict(_seeds_of(family, known.get(family, share), len(families)) for family in families)

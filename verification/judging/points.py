@@ -69,9 +69,9 @@ class Points:
     def _place(
         self, comparison: Comparison, measurement: Measurement, sides: tuple[Estimate, ...]
     ) -> tuple[float, float, float, float]:
-        """The place of a case in the picture, as x, its error, y, and its error.
+        """The place of a case in the picture: x, the error of x, y, and the error of y.
 
-        These are the right and the left side; for an identity, the relative error and the difference; for a two-sided
+        x and y are the right and the left side; for an identity, the relative error and the difference; for a two-sided
         claim, the upper end and the place between the two ends.
         """
         left, right = comparison.left, comparison.right
@@ -220,7 +220,8 @@ def knob_values(statement: Statement, form: Form, case: Any, constants: Mapping[
 def chosen_knobs(statement: Statement, rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """The knobs that a statement names.
 
-    If it names none, these are the two varying knobs whose ranks correlate best with the ranks of the ratio.
+    If the statement names none, the result has the two varying knobs whose ranks correlate best with the ranks of the
+    ratio.
     """
     names = dict.fromkeys(name for row in rows for name in row["knobs"])
     if statement.knobs:
@@ -249,7 +250,10 @@ def _varies(values: np.ndarray) -> bool:
 
 
 def rank_correlation(first: np.ndarray, other: np.ndarray) -> float:
-    """Spearman's rank correlation over the places where both are finite; 0 if one of them does not vary."""
+    """Spearman's rank correlation of two arrays over the places where both arrays are finite.
+
+    The result is 0 if an array does not vary there.
+    """
     both = np.isfinite(first) & np.isfinite(other)
     ranks = [np.unique(values[both], return_inverse=True)[1].astype(float) for values in (first, other)]
     spread = [values.std() if len(values) else 0.0 for values in ranks]

@@ -121,7 +121,7 @@ class Tally:
     def would_exclude(self) -> float | None:
         """The smallest failure probability that the trials exclude.
 
-        It is None unless it is larger than the probability that the claim allows.
+        The result is None unless this probability is larger than the probability that the claim allows.
         """
         return self.excluded_by(self.trials)
 

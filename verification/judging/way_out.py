@@ -34,7 +34,7 @@ class Cases:
     def __init__(self) -> None:
         self._case = lru_cache(KEPT)(lambda case: case[0].case(case[1]))  # takes a pair of a family and a seed
         self._margins: dict[tuple[AnyFamily, int], dict[int, float]] = {}
-        # keeps the hypotheses alive, so that no other object gets the id of one
+        # keeps the hypotheses alive, so that no other object gets a hypothesis's id
         self._asked: dict[int, Hypothesis] = {}
 
     def of(self, family: AnyFamily, seed: int) -> Any:

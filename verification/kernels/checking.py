@@ -19,9 +19,10 @@ from verification.kernels.kernel_report import Counterexample, KernelReport, Pro
 from verification.kernels.networks import Networks, beside
 from verification.kernels.properties import Judgement, Property, Unusable
 
-# the first is for kernels whose smallest eigenvalue falls as angle^2, the second for those where it falls as the angle
+# the first angle is for kernels whose smallest eigenvalue falls as angle^2, the second for kernels whose smallest
+# eigenvalue falls as the angle
 SMOOTH_ANGLE, KINK_ANGLE = 1e-5, 1e-11
-FEWEST = 8  # smallest number of networks of each width, since their spread gives an interval
+FEWEST = 8  # smallest number of networks of each width; their spread must give an interval
 NEARLY = 1e-6  # rows whose smallest singular value is below this number are called neither dependent nor independent
 
 
@@ -150,7 +151,7 @@ def check(
     rows = [_search(claimed, examples, seed) for claimed in tried]
     rows = [row for row in rows if row.examples or row.name != "singular elsewhere"]
     if finite is not None:
-        # with two layers, the mean of networks of any width is the limit
+        # with two layers, the mean of the networks' kernels is the limit at any width
         drawn = Networks(finite, widths, networks, biased=depth != 2)
         rows += [_row(name, needs, 1, judgement) for name, needs, judgement in beside(kernel, drawn, rounding, seed)]
     return KernelReport(getattr(kernel, "__name__", type(kernel).__name__), tuple(rows), seed)
@@ -189,7 +190,7 @@ def _search(tested: Property, examples: int, seed: int) -> PropertyCheck:
             return
         judged += broken is None
         if not judgement.margin >= 0:
-            broken = judgement  # the last one that Hypothesis tries is the smallest
+            broken = judgement  # the last failing draw that Hypothesis tries is the smallest
             raise _Broken
         if worst is None or judgement.margin < worst.margin:
             worst = judgement

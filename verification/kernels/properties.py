@@ -180,8 +180,9 @@ def positive_semidefinite(kernel: Kernel, rounding: float, smallest_angle: float
 def strictly_positive(kernel: Kernel, claimed: Predicate, rounding: float, smallest_angle: float) -> Property:
     """The property that smallest eigenvalues are positive where this is claimed.
 
-    Such an eigenvalue must be above the rounding error of an eigenvalue 0. `claimed` says whether the kernel is said to
-    be positive definite on data. It is None if nothing is said.
+    Such an eigenvalue must be above the rounding error of an eigenvalue 0. `claimed` maps data to True where the kernel
+    is claimed to be positive definite, to False where it is claimed to be singular, and to None where nothing is
+    claimed.
     """
 
     def judge(x: np.ndarray) -> Judgement | None:
@@ -197,8 +198,7 @@ def strictly_positive(kernel: Kernel, claimed: Predicate, rounding: float, small
 def singular_elsewhere(kernel: Kernel, claimed: Predicate, rounding: float) -> Property:
     """The property that smallest eigenvalues are zero where they are claimed not to be positive.
 
-    Such an eigenvalue must be zero to within n * rounding, for n rows. `claimed` says whether the kernel is said to be
-    positive definite on data. It is None if nothing is said.
+    Such an eigenvalue must be zero to within n * rounding, for n rows. `claimed` is as in `strictly_positive`.
     """
 
     def judge(x: np.ndarray) -> Judgement | None:

@@ -1,4 +1,6 @@
-"""The quality of the verifier, measured by the wrong versions (mutants) of its formulas that it notices."""
+"""The quality of the verifier, measured by the wrong versions (mutants) of the statements' formulas that the verifier
+notices.
+"""
 
 from verification.mutation.matrix import Fate, MutantFound, mutation_matrix, only_form, true_forms
 

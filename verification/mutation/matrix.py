@@ -1,6 +1,6 @@
 """The power of the verifier: which wrong versions of a formula it notices, for every form that is recorded to hold.
 
-A wrong version is called a mutant. A statement brings mutants of its own; standard mutants are made from the formula
+A wrong version is called a mutant. A statement defines mutants of its own; standard mutants are made from the formula
 alone.
 """
 
@@ -113,7 +113,8 @@ class Fate(StrEnum):
 class MutantFound:
     """One mutant of one form and what became of it.
 
-    `sort` is the kind of its change, `own` says whether the statement brings it itself, and `why` explains its fate.
+    `sort` is the kind of its change, `own` says whether the statement defines this mutant, and `why` explains the
+    mutant's fate.
     """
 
     id: str

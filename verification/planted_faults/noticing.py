@@ -1,5 +1,7 @@
 """Which planted faults the statements notice, and the page of the results.
 
+A planted fault is an error that is put into a function of the library on purpose.
+
 A statement notices a fault if a verdict on it differs from the recorded outcome.
 """
 

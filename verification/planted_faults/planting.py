@@ -25,7 +25,7 @@ def planted(function: str, fault: Fault) -> Iterator[None]:
         fault: a function that takes the right function and returns the wrong one.
 
     Raises:
-        ModuleNotFoundError, AttributeError: there is no such function. TypeError: the name is not that of a function.
+        ModuleNotFoundError, AttributeError: there is no such function. TypeError: the name names no function.
     """
     module_name, _, path = function.partition(":")
     *classes, name = path.split(".")

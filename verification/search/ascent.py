@@ -24,7 +24,7 @@ from ntkfl.algorithm1.reference import Arithmetic
 MOST = 24  # largest number of coordinates; with more, a simplex makes no progress in the evaluations that are allowed
 SPREAD = 0.3  # length of the edges of the first simplex
 LEAST = 1e-6  # an ascent ends if one turn of it gains less than this
-GOOD = 0.1  # the evaluations for a discrete step are not counted if it raises the score by more than this
+GOOD = 0.1  # the evaluations for a discrete step that raises the score by more than this are not counted
 MOST_ROUNDS, MOST_STEPS, MOST_NEURONS = 256, 16, 2048
 STEPS = ("eta_local", "eta_global")
 
@@ -71,8 +71,8 @@ def _of_run(case: FederatedRun) -> list[Any]:
     """The runs with one round or one local step less, or with twice the rounds, the local steps, or some neurons.
 
     The neurons that are doubled are those of one activation pattern. Rounds also grow eightfold, since a quotient that
-    grows in the end often falls in the first rounds. When neurons are doubled the server step changes too, so that it
-    is the same in units of 1/|H(0)|.
+    grows in the end often falls in the first rounds. When neurons are doubled, |H(0)| changes. The server step is then
+    changed too, and stays the same in units of 1/|H(0)|.
     """
     setup, rounds, steps = case.setup, case.setup.rounds, case.setup.local_steps
     changed = [replace(setup, rounds=k) for k in (2 * rounds, rounds - 1, 8 * rounds) if 1 <= k <= MOST_ROUNDS]
@@ -224,14 +224,14 @@ def shrunk(case: Any, keeps: Callable[[Any], bool], more_time: Callable[[], bool
 def simpler(case: Any) -> Iterator[Any]:
     """Cases that are a little simpler than this case, beginning with the largest simplifications.
 
-    Each differs from the case.
+    Each of these cases differs from the given case.
     """
     yield from _fields(case) if is_dataclass(case) else ()
 
 
 @simpler.register
 def _simpler_runs(case: FederatedRun) -> Iterator[Any]:
-    # leaves out runs with a neuron at its kink
+    # runs in which a neuron is at its kink on some sample are left out
     yield from (run for run in _runs(case) if (run.problem.x @ run.weights.hidden.T).all())
 
 

@@ -1,9 +1,10 @@
 """The search for a counterexample.
 
 Hypothesis draws cases and improves them. Nelder-Mead goes on from the best cases. A violation is shrunk and confirmed.
-The search climbs one number, the score, which says how near a case comes to violating the form. The score is above 0 if
-the form is violated. Some claims may fail with a probability; for them the weights are drawn anew many times, and these
-networks are called fresh.
+A form is one version of a statement: as printed, as proved, repaired or new. The search climbs one number, the score,
+which says how near a case comes to violating the form. The score is above 0 if the form is violated. Some claims may
+fail with a stated probability. For such a claim the weights are drawn anew many times, and the networks with these
+weights are called fresh.
 """
 
 import pkgutil
@@ -50,7 +51,8 @@ GLANCE, NEARLY = 4, np.log(0.5)
 FURTHER_NETWORKS = (16, 100, 400)
 # numbers of fresh networks that are tried, one after the other, until they confirm a violation
 CONFIRMING, CONFIRMING_SEED = (50, 250, 700), 1_000_000
-# sampled sides must differ by this many half-widths, since some of hundreds of intervals miss by chance
+# if a side of the claim is sampled, the sides must differ by this many times the sum of their errors, since some of
+# hundreds of intervals miss the exact value by chance
 SAMPLED_MARGIN = 5
 # level of the test after each number of networks in CONFIRMING, so that all tests together err with probability 5e-7 at
 # most
@@ -111,7 +113,9 @@ def judged_as_drawn(statement: Statement, form: Form, case: Any) -> CaseResult:
 def stands(statement: Statement, form: Form, case: Any, result: CaseResult) -> Confirmation:
     """How well a violation stands, and how this was found.
 
-    The ways are ball arithmetic (numbers with proved errors), other networks, and many networks.
+    If the claim may fail with a probability, the violation must be seen on many fresh networks. Any other violation is
+    computed again by `confirm`. There is one exception: if a side is sampled and the sides differ by less than
+    SAMPLED_MARGIN times the sum of their errors, the violation does not stand.
     """
     comparison = result.comparison
     assert comparison is not None
@@ -215,7 +219,7 @@ def _shortfall(hypothesis: Hypothesis, case: Any) -> float:
 
 
 def _score(kind: Kind, comparison: Comparison) -> float:
-    if kind in (Kind.ORDER, Kind.RATE):  # for exponents, the score is how far the theory lies outside the interval
+    if kind in (Kind.ORDER, Kind.RATE):  # for exponents, the score is how far the claimed one is outside the interval
         gap = float(comparison.left.value - comparison.right.value)
         return (abs(gap) if kind is Kind.RATE else gap) - float(comparison.left.error)
     if comparison.left.value == 0 == comparison.right.value:
@@ -393,7 +397,8 @@ def attack(
     options: Options | None = None,
     progress: Progress = lambda stage: None,
 ) -> Attack:
-    """Look for a counterexample to one form in all its families of cases. The form's stored case is not used.
+    """Look for a counterexample to one form in all its families of cases. The form's stored case, which is kept with
+    the form, is not used.
 
     Cases from a family's Hypothesis strategy are searched first, since they are small. After them come the family's own
     cases, as many as `verify` draws, and for seed 0 the same cases. For a rate or an O(.) claim the own cases are

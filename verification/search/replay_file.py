@@ -122,8 +122,8 @@ def read(text: str) -> Replay:
     Raises:
         ValueError: the text is no JSON, has another format, lacks entries, has a digest that does not fit, or has an
             impossible case.
-        KeyError: the statement is unknown. It may be one of a user's file, which a replay file cannot cause to be
-            executed.
+        KeyError: the statement is unknown. It may be a statement of a user's file; no replay file can cause a user's
+            file to be executed.
     """
     try:
         content = json.loads(text)

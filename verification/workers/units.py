@@ -127,9 +127,10 @@ def kept_apart(work: Sequence[Unit], processes: int) -> list[Unit]:
 def next_for(loaded: frozenset[str], elsewhere: frozenset[str], waiting: Sequence[Unit]) -> int:
     """The place of the next unit for a process.
 
-    If the process has loaded something, it is the first unit that loads nothing new. Otherwise, or if there is no such
-    unit, it is the first unit that loads nothing of `elsewhere`, which is what other processes have loaded. If there is
-    none of these either, it is the first unit.
+    If the process has loaded libraries, the next unit is the first one that needs no other library. If there is no such
+    unit, or if the process has loaded none, the next unit is the first one that needs no library of `elsewhere`, which
+    has the libraries that other processes have loaded. If there is no such unit either, the next unit is the first of
+    all.
     """
     known = [place for place, unit in enumerate(waiting) if loaded and unit.loads <= loaded]
     free = [place for place, unit in enumerate(waiting) if not unit.loads & elsewhere]

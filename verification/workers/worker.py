@@ -40,7 +40,7 @@ class Interrupts(Interruption):
     def arrived(self, number: signal.Signals) -> None:
         """Handle a STOP.
 
-        The first one has an effect only while cases are not all counted; each further one has an effect always.
+        The first STOP has an effect only until all cases are counted; each further STOP always has an effect.
         """
         self.seen += 1
         if self.seen > 1 or not self.counted:
@@ -55,8 +55,8 @@ def serve(
 ) -> None:
     """Check the statements of the lists of ids that the connection hands out.
 
-    It ends when an empty list is handed out or the connection is closed. `files` has the names and contents of the
-    user's files, whose statements may be among the ids.
+    The process returns from this function when an empty list is handed out or the connection is closed. `files` has the
+    names and contents of the user's files, whose statements may be among the ids.
     """
     for name, source in files:
         restore(from_source(name, source))
@@ -89,7 +89,7 @@ def serve(
                 interrupts.counted = False  # a STOP that arrives with the next unit is meant for that unit
                 say("verdicts", [verdict.to_json() for verdict in verdicts])
         except (EOFError, BrokenPipeError, ConnectionResetError):
-            return  # the process for which this one works is gone
+            return  # the process that hands out the units is gone
 
 
 def _checked(unit, options, forms, progress, interrupts: Interrupts) -> list[Verdict]:
