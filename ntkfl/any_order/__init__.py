@@ -5,9 +5,9 @@ hidden bias counts as the weight of a constant feature. W0 is the checkpoint, an
 the residual of sample i, and g_i is the gradient of f_i (with relu'(0) any number in [0, 1]). |.| is the Frobenius
 norm.
 
-Given are a set A of pairs (neuron r, sample i), and patterns s_ri in {0, 1} that are 0 on A. The matrix C has a row
-phi_i = (a_r s_ri x_i)_r for each sample, and a row x_i (x) e_r for each pair of A. C has full row rank. W* is the point
-nearest W0 with phi_i.W* = y_i for all i and w*_r.x_i = 0 on A. D = |W0 - W*|. V is the span of the rows of C, and
+A is a given set of pairs (neuron r, sample i), and s_ri in {0, 1} are given patterns that are 0 on A. The matrix C has
+a row phi_i = (a_r s_ri x_i)_r for each sample, and a row x_i (x) e_r for each pair of A. C has full row rank. W* is the
+point nearest W0 with phi_i.W* = y_i for all i and w*_r.x_i = 0 on A. D = |W0 - W*|. V is the span of the rows of C, and
 kappa_ri is the norm of the projection of x_i (x) e_r on V.
 
 Theorem. Let w*_r.x_i > D kappa_ri where s_ri = 1, and -w*_r.x_i > D kappa_ri where s_ri = 0, for every pair off A.

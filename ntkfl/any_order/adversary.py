@@ -144,10 +144,10 @@ def train_further(
 ) -> FurtherTraining:
     """Train on from these weights; every fifth step is a mean of three models that have each made three steps.
 
-    With the aim "random" each batch is random. With the other aims `tries` random batches are drawn. The step takes the
-    batch after which the aim's number is largest: |W - W*| ("distance"), |r| ("residual"), or the largest change of an
-    output on the inputs `probes` ("probe"). `longer` multiplies the clients' step sizes, and `server` is the server's
-    step on the mean. Values above 1 are outside the theorem's conditions.
+    With the aim "random" each batch is random. With the other aims, the number of random batches that are drawn is
+    `tries`. The step takes the batch after which the aim's number is largest: |W - W*| ("distance"), |r| ("residual"),
+    or the largest change of an output on the inputs `probes` ("probe"). `longer` multiplies the clients' step sizes,
+    and `server` is the server's step on the mean. Values above 1 are outside the theorem's conditions.
     """
     network, rng = Network(problem, weights, loss), np.random.default_rng(seed)
     probe = np.zeros((0, problem.d), LONG) if probes is None else np.asarray(probes).astype(LONG)
@@ -398,8 +398,8 @@ class _Search:
     def _step(self, w: np.ndarray, score: Score, done: tuple[Batch, ...]) -> tuple[Batch | None, np.ndarray]:
         """The best step found, by drawing batches and then changing the best; None if no step moves any weight.
 
-        `done` has the current model's steps since the last round. These steps with one more may together contradict the
-        theorem.
+        `done` has the current model's steps since the last round. The theorem may be contradicted by all of these steps
+        together with one further step.
         """
         best: tuple[float, Batch, Choice, np.ndarray] | None = None
         for turn in range(DRAWN + CLIMBED):

@@ -1,4 +1,7 @@
-"""`certify_any_order` and its certificate: the claim with its step limits, or the reason why nothing is proved."""
+"""`certify_any_order` and its certificate: the claim with its step limits, or the reason why nothing is proved.
+
+The docstring of `ntkfl.any_order` defines the theorem's symbols: W0, W*, A (the held pairs), C, D, J, s_ri, kappa_ri.
+"""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -78,8 +81,8 @@ class GradientProducts:
 def gradient_products(rows: ConstraintRows) -> GradientProducts:
     """Enclosures of J J' at every point that training can reach: off A the patterns are s, on A they are arbitrary.
 
-    Each entry is c^2 x_i.x_j sum_r b_ar b_br s_ri s_rj. The result has a lower and an upper bound of this sum, since s
-    may be any pattern on A.
+    Each entry is c^2 x_i.x_j sum_r b_ar b_br s_ri s_rj, where c b is the readout (as in `ScaledNetwork`). The result
+    has a lower and an upper bound of this sum, since s may be any pattern on A.
     """
     neurons, net = rows.neuron_pass, rows.neuron_pass.network
     outputs, touched = net.n_outputs, np.unique(rows.neuron)
@@ -310,8 +313,8 @@ class AnyOrderCertificate(LaterModels):
         return self._grown.rows, self._grown.nearest
 
     def claimed_point(self) -> tuple[np.ndarray, Nearest]:
-        """W* in long precision, with D and a bound of the error of W*; if the network is not certified, the W* without
-        held pairs.
+        """W* in long precision, with D and a bound of the error of W*; if the network is not certified, this W* is the
+        one for an empty set A of held pairs.
 
         Returns: W*, shape (m, d), and a record with D and with the bound `slack` of the error.
 

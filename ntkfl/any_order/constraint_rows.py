@@ -1,8 +1,8 @@
 """The rows of the matrix C, their Gram matrix and the point W* that they determine, computed in passes over the
 neurons.
 
-The docstring of `ntkfl.any_order` defines C, W*, the patterns s_ri and the set A of held pairs. The readout is b, which
-has a row for each output.
+The docstring of `ntkfl.any_order` defines C, W*, the patterns s_ri and the set A of held pairs. The readout is c b,
+where c is a number and b has a row for each output (as in `ScaledNetwork`).
 """
 
 from __future__ import annotations
@@ -304,7 +304,8 @@ class ConstraintRows:
     def target(self, scale: float = 1.0) -> tuple[Float[np.ndarray, " p"], float]:
         """The required value of C (W* - W0), and a bound on the norm of its error.
 
-        With a scale s below 1, the labels are f + s (y - f) in place of y. These are nearer to f, the outputs at W0.
+        With a `scale` below 1, the labels are f + scale (y - f) in place of y, where f has the outputs at W0. The new
+        labels are nearer to f.
         """
         net, neurons = self.neuron_pass.network, self.neuron_pass
         held, held_error = preactivations(net, Pairs(self.neuron, self.row))

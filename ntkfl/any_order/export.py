@@ -23,8 +23,8 @@ _BITS = 40  # bits of each entry of Y; with fewer bits the checker's integers ar
 
 
 def export_any_order(certificate: AnyOrderCertificate, folder: Path, x_test: np.ndarray | None = None) -> dict:
-    """Write a certificate, its network, its data and a witness to a folder, and let the checker's script in the folder
-    check it.
+    """Write a certificate, its network, its data and a witness to a folder, and let the checker's script, which is
+    written to the folder too, check the certificate.
 
     The witness consists of a vector a and a matrix Y, from which the checker proves its bounds.
 

@@ -15,7 +15,7 @@ Theorem (docs/proofs/any_order.md in ntkfl's repository). Let |W - W*| <= D. For
 w*_r.x_i have the sign that s_ri says, and let |w*_r.x_i| > D |projection of x_i (x) e_r on the rows of C|. Train on
 with steps below the limits that this script prints, in any order of batches and clients, with means of clients' models.
 Then W stays within D of W*. J J' has no eigenvalue below the printed one. Here J has the gradients at all samples,
-except samples that, with their labels, are positive multiples of earlier ones. Residuals tend to 0 under three
+except samples that, with their labels, are positive multiples of earlier samples. Residuals tend to 0 under three
 conditions: every sample is in a batch again and again; steps are above one fixed positive number and below another that
 is less than the limits; and each client that trains has at least some fixed weight in its mean.
 

@@ -103,7 +103,7 @@ def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, 
 def fitted_point(rows: ConstraintRows, nearest: Nearest) -> np.ndarray:
     """The point W0 + C' a in long precision, (m, d).
 
-    The exact W* is away from it by at most `slack` and the rounding error of this sum.
+    The exact W* differs from this point by at most the sum of `slack` and the rounding error of W0 + C' a.
     """
     net = rows.neuron_pass.network
     out = net.hidden.astype(LONG)

@@ -3,7 +3,8 @@ them.
 
 The certificate takes such targets as labels.
 
-The theorem allows any targets in their intervals, so rounding errors here do no harm.
+The theorem of docs/proofs/losses_in_any_order.md allows any targets in the intervals of outputs at which the losses are
+minimal, so rounding errors here do no harm.
 """
 
 import numpy as np

@@ -90,7 +90,7 @@ def loss_checkpoints(
         loss: the loss of an output and its label.
         rounds: number of rounds to train.
         every: rounds between checkpoints.
-        start: the network to train on from; default that of setup.seed, which has one output.
+        start: the network to train on from; default: the network of setup.seed, which has one output.
 
     Raises:
         ValueError: rounds below 0, every below 1, labels of another number than outputs. FloatingPointError: the run
