@@ -19,8 +19,8 @@ Theorem. Assume that at the checkpoint finitely many inequalities hold between |
 J'|), L_i, L_J, eta, v and rho (`ntkfl.smooth_networks.window` has them). Then three claims are true; weights are
 said to fit if f = y. Every window multiplies the squared distance to the nearest weights that fit by at most 1 - p eta'
 (alpha - beta), with numbers alpha > beta from the inequalities. If the sum of p eta' over all windows is infinite, the
-weights converge to weights that fit. No model leaves a ball. Another theorem, in `ntkfl.smooth_networks.rounds`, is
-about full rounds of federated averaging, and gives their rate.
+weights converge to weights that fit. No model leaves a certain ball about the checkpoint. Another theorem, in
+`ntkfl.smooth_networks.rounds`, is about full rounds of federated averaging, and gives their rate.
 
 A certificate is a statement in real arithmetic about the stored floats; it does not cover the rounding errors of the
 training. The errors of exp, erf, tanh, sin and logarithms of numpy and scipy are assumed to be at most 2^-44 (1 + |z|).

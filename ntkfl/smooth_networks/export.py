@@ -22,7 +22,8 @@ GROWTH = 1.02
 
 
 def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.ndarray | None = None) -> dict:
-    """Write a certificate, its network, its data and a witness to a folder, and let the script in the folder check it.
+    """Write a certificate, its network, its data and a witness to a folder, and let the script in the folder check the
+    certificate.
 
     Args:
         certificate: a certified network without convolutions.
@@ -31,7 +32,7 @@ def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.nda
 
     Returns: the conclusions that the checker has proved: `loss`, `size` (the number in the loss's name, or 0), `kept`,
         `step`, `visits`, `samples`, `distance`, `reach`, `window_factor`, `eigenvalue` (a lower bound of the
-        eigenvalues of J J' at the checkpoint, where J is that of the kept samples) and `final`.
+        eigenvalues of J J' at the checkpoint, where J has the gradients at the kept samples) and `final`.
 
     Raises:
         ValueError: the certificate does not hold; its loss has no name in `--loss`; its network has convolutions; or

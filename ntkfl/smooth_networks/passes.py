@@ -174,8 +174,8 @@ def weight_norms(layers: tuple[Layer, ...]) -> tuple[float, ...]:
 
 
 def _map_norm(layer: Layer) -> float:
-    """An upper bound of |scale W|; for a convolution the smaller of gain |W| and scale sum_o |W_o|, where o are the
-    places of its square.
+    """An upper bound of |scale W|; for a convolution the smaller of gain |W| and scale sum_o |W_o|, where o runs over
+    the places of the convolution's square.
     """
     if layer.stands_in:
         return layer.scale  # the norm of scale I; a JAX function may have a scale other than 1 here

@@ -1,7 +1,8 @@
 """`certify_rounds` proves that full rounds of a federated method, begun at a checkpoint, fit the data.
 
 For a method with memory (momentum or control variates) the proof bounds the rounds of its linear model, and then the
-effect of the second derivatives.
+effect of the second derivatives. J is the derivative of the outputs by the parameters, and the kernel is K = J J'. In
+the ranges 0..K and 0..K-1, K is the number of local steps.
 
 Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging, docs/proofs/any_method.md#smooth-networks
 """
@@ -55,7 +56,7 @@ class Steps:
     pull: float  # mu of FedProx, alpha of FedDyn: how strongly local steps are pulled to the server's model
     server: float  # g
     momentum: float  # b
-    variant: bool  # whether momentum is Nesterov's, or SCAFFOLD uses option I
+    variant: bool  # for momentum, whether it is Nesterov's; for SCAFFOLD, whether it has option I
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ def network_checkpoints(
         network: a fully connected network ("fc") of `ntkfl.networks.wide`.
         rounds: number of rounds to train.
         every: rounds between checkpoints.
-        start: parameters by name, with setup.width neurons in the last hidden layer; default those that setup.seed
-            draws.
+        start: parameters by name, with setup.width neurons in the last hidden layer; default: the parameters that
+            setup.seed draws.
         loss: the loss whose sum is trained on; default squares.
 
     Raises:
@@ -155,7 +155,7 @@ def watch_network(
         rounds: the largest number of rounds to train.
         every: rounds between checkpoints.
         certify: `certify_network`, or `certify_rounds` with its setup.
-        start: parameters to train on from, as in `network_checkpoints`; default those that setup.seed draws.
+        start: parameters to train on from, as in `network_checkpoints`; default: the parameters that setup.seed draws.
         loss: the loss whose sum is trained on; default squares.
     """
     for reached, params in network_checkpoints(problem, setup, network, rounds, every, start, loss):
