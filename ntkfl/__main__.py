@@ -6,7 +6,8 @@ from importlib import import_module
 from ntkfl import interruption
 from ntkfl.imports import refuse_other_folders
 
-# The thresholds of Python's garbage collector. By default it takes a tenth of the time in which statements are checked.
+# The thresholds of Python's garbage collector. With Python's own thresholds the collector takes a tenth of the time in
+# which statements are checked.
 COLLECTIONS = (50_000, 20, 100)
 
 

@@ -45,9 +45,9 @@ class Rigour(IntEnum):
 class Estimate:
     """A value with an error bound: elementwise, the exact value differs from `value` by at most `error`.
 
-    The method and the rigour of the bound are kept with it. The errors of sums, differences, products, matrix products,
-    `abs`, `squared`, `sqrt` and `norm` of Estimates include the operands' errors and the rounding of the operation.
-    Numbers and arrays may be combined with Estimates, and count as exact.
+    The method and the rigour of the bound are kept with the value. The errors of sums, differences, products, matrix
+    products, `abs`, `squared`, `sqrt` and `norm` of Estimates include the operands' errors and the rounding of the
+    operation. Numbers and arrays may be combined with Estimates, and count as exact.
 
     Args:
         value: a number or an array.

@@ -145,8 +145,8 @@ def kernel_regime(
     UserWarning).
 
     Algorithm 1 on another convex `loss` is exact too. A recursion over the rounds then takes the place of a matrix, and
-    `bound` bounds the losses without this recursion. In this case the warning is about steps for which the bound does
-    not hold.
+    the regime's method `bound` bounds the mean loss of the first rounds without this recursion. In this case the
+    warning is about steps for which the bound does not hold.
 
     Every regime has the methods and properties of `KernelRegime`. If a regime cannot compute an attribute, an
     AttributeError is raised. Its message says why, and names the regime that has the attribute.
@@ -182,11 +182,12 @@ def kernel_regime(
             symmetric. H_ij is compared with H_ji for the pairs within every block of 2048 successive samples, and for
             64 by 64 pairs of each block with the samples before it. All other pairs count as symmetric.
         memmap: a file that holds the tiles in place of memory. Disk space for it is taken before the work begins. If
-            the file already has tiles of the same samples, kernel and type, the missing tiles are added, such as after
-            a kill; a complete file is only read. One row in 256 is computed again, to see that the kernel is the same.
-        cluster: a `distributed.Client` of a Dask cluster, whose workers hold the tiles in place of this process, each
-            worker some rows; default this process. The numbers are the same to the bit if each worker has as many BLAS
-            threads as this process (Dask's default is 1). Workers that die are replaced by the others.
+            the file already has tiles of the same samples, kernel and type, for example because an earlier process was
+            killed, the missing tiles are added; a complete file is only read. One row in 256 is computed again, to see
+            that the kernel is the same.
+        cluster: a `distributed.Client` of a Dask cluster, whose workers hold the tiles in place of this process. Each
+            worker holds some rows. Default: this process. The numbers are the same to the bit if each worker has as
+            many BLAS threads as this process (Dask's default is 1). Workers that die are replaced by the others.
         device: a device of torch that holds and multiplies the tiles, "cuda", "cuda:1" or "cpu"; default numpy in this
             process. The entries of the tiles, the clients' blocks and the rest of a round are still computed by this
             machine's processors. Numbers change by rounding at most.
@@ -197,12 +198,12 @@ def kernel_regime(
             a value that is no step; a schedule for a method whose memory the engine finds by simulating a round. A Gram
             matrix of the wrong size, not finite, not symmetric or not positive semi-definite. Symmetry is tested to
             1e-12 of the largest entry, and a smaller asymmetry is averaged out; negative eigenvalues are tested to
-            1e-12 of the matrix's norm. An unknown method or option; a method that is not linear in the weights (and
-            why); eta_global together with a server_rate, or for a method that has no server_rate. An unknown loss,
-            labels that it does not take, a loss together with another method, momentum, steps or window. Labels whose
-            squares vanish or overflow; rows of x whose squares vanish or overflow, if no `gram` is given. With
-            matrix_free: a matrix for `gram`, a window, a problem `per_output`, a kernel that is complex, a kernel for
-            which a compared pair has H_ij and H_ji that differ, or tiles that do not fit the memory (of a worker).
+            1e-12 of the matrix's norm. An unknown method or option; a method that is not linear in the weights (the
+            message says why); eta_global together with a server_rate, or for a method that has no server_rate. An
+            unknown loss, labels that it does not take, a loss together with another method, momentum, steps or window.
+            Labels whose squares vanish or overflow; rows of x whose squares vanish or overflow, if no `gram` is given.
+            With matrix_free: a matrix for `gram`, a window, a problem `per_output`, a kernel that is complex, a kernel
+            for which a compared pair has H_ij and H_ji that differ, or tiles that do not fit the memory (of a worker).
         OverflowError: steps of another method than fl-ntk with which one round overflows float64.
         ClusterStopped: the cluster is lost, has no workers, or its workers run other code.
 
@@ -288,9 +289,9 @@ def on_few_samples(
     """Algorithm 1 on one sample of each of a few clients, to refuse methods and options before H is computed.
 
     Every entry of these samples' kernel is 1e-3 / eta_local. So eta_local times an entry is 1e-3, which is so small
-    that no steps are beyond their limit. The entries are large if eta_local is small, and this is needed. Problems with
-    large rows have a small eta_local and a large pull to the start, such as mu of FedProx. If the kernel were small
-    too, the rounding of this pull would hide that a round is linear.
+    that no steps are beyond their limit. So the entries are large if eta_local is small. Such large entries are needed,
+    because problems with large rows have a small eta_local and a large pull to the start, such as mu of FedProx. With a
+    small kernel the rounding of this pull would hide that a round is linear.
 
     Raises:
         ValueError: client_steps that are not one positive integer for each client.
@@ -522,8 +523,8 @@ def random_rounds(
         eta_local: eta_local in rounds 0, 1, ..., in place of the setup's; the last value holds for all later rounds.
         eta_global: the server's steps, in the same way; default the setup's.
         local_steps: the numbers of local steps (of passes, if `shuffled`), in the same way; default the setup's.
-        cohorts: the clients of rounds 0, 1, ..., by number, one or several for each round; after the last cohort the
-            first has its turn again. Default: clients are drawn.
+        cohorts: for each of rounds 0, 1, ... a list of the numbers of one or several clients. After the last cohort the
+            first cohort has its turn again. Default: clients are drawn.
 
     Raises:
         ValueError: as `kernel_regime`; cohorts that are empty, name a client twice or an unknown client, or come with a

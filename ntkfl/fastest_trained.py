@@ -42,7 +42,8 @@ class Trained:
         rounds_run: the number of rounds of the training.
         residual_left: the share of the network's first residual that was left at the end.
         output_distance: max_t |y_m(t) - y_inf(t)| / |r(0)|, the largest distance of the network's outputs y_m from the
-            outputs at infinite width, y_inf. The rounds t are those that were run, or those before training diverged.
+            outputs at infinite width, y_inf. The maximum is over the rounds t that were run or, if training diverged,
+            over the rounds before it diverged.
     """
 
     label: str

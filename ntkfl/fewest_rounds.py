@@ -81,7 +81,7 @@ class Search:
         """Search from the best of all starts and of the `known` settings.
 
         Without a matrix each client step, and each alpha or mu, costs a Krylov space of its own. So without a matrix
-        the search takes these from the starts only, and varies the server's numbers.
+        the search takes client steps, alpha and mu from the starts only, and varies the server's numbers.
         """
         if self.eta_local is None and isinstance(self.base.gram, HeldGram) and self.tunable.method not in NO_MODES:
             for eta in [share * self.unit for share in SHARES]:
@@ -121,7 +121,7 @@ class Search:
     def value(self, eta: float, options: Options) -> float:
         """The number to minimise at a setting; NEVER if the steps are unstable.
 
-        Stability is tested only if the number is smaller than all before.
+        Stability is tested only if the number is smaller than the numbers of all settings before.
         """
         interruption.check()
         regime = self.regime(eta, options)

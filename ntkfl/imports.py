@@ -50,7 +50,7 @@ def lazy_names(package: str, file: str, **old: str) -> tuple[Callable[[str], Any
 
 
 def old_names(module: str, **old: str) -> Callable[[str], NoReturn]:
-    """Returns a `__getattr__` for a module: its error for an old name gives the new name."""
+    """Returns a `__getattr__` for a module. If an old name is used, the error gives the new name."""
 
     def missing(name: str) -> NoReturn:
         if name in old:

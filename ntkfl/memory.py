@@ -37,7 +37,7 @@ def require(what: str, needs: Callable[..., float], limit: float | None = None, 
 
 
 def would_fit(needs: Callable[..., float], limit: float, sizes: Mapping[str, int]) -> list[str]:
-    """A sentence that says for each size how large it may be if the other sizes stay the same.
+    """A list with one sentence, which says for each size how large it may be if the other sizes stay the same.
 
     The list is empty if no smaller size fits.
     """

@@ -22,7 +22,7 @@ def number_of(count: int, noun: str) -> str:
 def labels_differ(outputs: int, name: str, labels: int) -> str:
     """A message such as "the network has 2 outputs; wine has 1 label a sample".
 
-    It is for data that have another number of labels than the network has outputs.
+    The message is for data that have another number of labels than the network has outputs.
     """
     return f"the network has {number_of(outputs, 'output')}; {name} has {number_of(labels, 'label')} a sample"
 

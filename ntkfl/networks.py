@@ -65,8 +65,8 @@ def from_file(path: str | os.PathLike[str]) -> Model:
     """The network that a Python file defines.
 
     The file must define one of three names: `network`, a Model; `module`, a torch module; or `apply`, a JAX function,
-    together with `params`. The file is executed with torch's seed 0, so that the parameters that it draws are the same
-    each time.
+    together with `params`. The file is executed with torch's seed 0, so that the parameters that the file draws are the
+    same each time.
 
     Args:
         path: the Python file.
@@ -131,7 +131,7 @@ def simulate_network(
 ) -> Trajectory:
     """Train all parameters of any network by any method, on full batches and sums of losses.
 
-    It runs the method as `simulate` runs Algorithm 1.
+    This function runs the method in the way in which `simulate` runs Algorithm 1.
 
     Args:
         problem: data; labels (n,) or (n, C) as the network's outputs, where (n, 1) counts as (n,).
@@ -142,8 +142,8 @@ def simulate_network(
         options: options of the method, as in `kernel_regime`; default the method's own.
         momentum: momentum of the clients, in [0, 1), default 0.
         keep: rounds t in 0..T whose parameters are kept in the trajectory's `weights`, by name; default none.
-        linearised: whether f(theta_0, x) + J(theta_0, x) D is trained, which is exactly the kernel regime of
-            `gram.empirical`.
+        linearised: whether the linear model f(theta_0, x) + J(theta_0, x) (theta - theta_0) is trained. This training
+            is exactly the kernel regime of `gram.empirical`.
         device: cpu, cuda or cuda:NUMBER; a JAX function's network is run on the processor only; default cpu.
 
     Raises:

@@ -4,11 +4,12 @@ A round clips each participant's displacement at the norm S, takes the plain mea
 Gaussian noise to every weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is the
 smallest norm for which the probability that anything is clipped is at most the allowed chance. If all clients take
 part, the displacements are Gaussian, and their moments bound this probability. If clients are drawn, the displacements
-are not Gaussian. S is then the smallest norm that no displacement exceeds in many simulated runs. The more runs are
-simulated, the smaller is the chance of clipping that they can bound.
+are not Gaussian. S is then the smallest norm that no displacement exceeds in many simulated runs. More simulated runs
+can bound a smaller chance of clipping.
 
 All of this holds for a model that is linear in its weights. In a ReLU network, noise on every weight turns neurons on
-and off, however wide the network is. `Choice.turned` bounds how much of the learned output is lost by this.
+and off, however wide the network is. `Choice.turned` bounds the share of the learned output that is lost because
+neurons are turned on and off.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ LOCAL_SHARE = 0.5  # eta_local, as a share of the largest eta_local at which a c
 UNSEEN = 1e-6  # chance that a clipping norm from simulated runs is exceeded more often than the plan says
 SEED = 0  # seed of the simulated runs
 GROUPS = 64  # number of groups of the simulated runs; of each group the longest displacements are kept
-COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # shares of the clients in a round that `ntkfl privacy` tries
+COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # participations to try in `ntkfl privacy`: shares of the clients
 
 
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence, of which the best one is taken
@@ -62,8 +63,8 @@ FINER = 1.01  # ratio of successive noise multipliers in the search that is made
 def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1, cohort: int | None = None) -> float:
     """The noise that a privacy budget requires.
 
-    It is the standard deviation of the noise on the sum of the displacements, divided by the clipping norm. Two data
-    sets are neighbours if one client's displacements are 0 in one of them.
+    The noise multiplier is the standard deviation of the noise on the sum of the displacements, divided by the clipping
+    norm. Two data sets are neighbours if one client's displacements are 0 in one of them.
 
     If all clients take part, the result is exact, because several rounds of Gaussian noise reveal as much as one round
     with less noise. If a cohort is drawn without replacement, the result is, up to one percent, the smaller of two
@@ -177,7 +178,7 @@ class Clipping(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Displacements:
-    """The clients' displacements if all clients take part, so that they are Gaussian.
+    """The clients' displacements if all clients take part. The displacements are then Gaussian.
 
     A Gaussian X exceeds |mean| + sqrt(trace) + sqrt(2 top log(1/p)) in norm with probability at most p, where trace and
     top are the trace and the largest eigenvalue of its covariance.
@@ -439,7 +440,7 @@ class PrivateRounds:
 
         Raises:
             ValueError: rounds beyond those that were computed, or below 1; a chance outside (0, 1); a norm that may
-                clip, since no exact moments are known then; as `noise_multiplier`.
+                clip, since exact moments are known only if nothing is clipped. Also as `noise_multiplier`.
         """
         plan = self._plan(epsilon, delta, rounds, clipped, _checked_clip(clip))
         if plan is None:
@@ -617,7 +618,7 @@ def _require_rounds(
     """Refuse rounds whose moments take too long or do not fit the memory.
 
     The time is counted for `settings` settings together. The numbers that every round leaves in memory are counted for
-    all of these settings too, and the simulated runs of drawn clients for one setting.
+    all of these settings too. The simulated runs of drawn clients are counted for one setting.
     """
     require_size("rounds", rounds)
     _require_chance(clipped)
@@ -794,12 +795,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class CohortChoice:
-    """The best training with a cohort, compared with the best training of all.
+    """The best training with a cohort, compared with the best training over all cohorts.
 
     Args:
         cohort: number of clients that a round draws.
         choice: the best training with this cohort; None if bounds show, without simulated runs, that no training with
-            this cohort is as good as the best of all.
+            this cohort is as good as the best training over all cohorts.
         least: a lower bound of the mean square of every training with this cohort; None if `choice` is None. If clients
             are drawn, simulated runs do not determine the smallest clipping norm that the chance `clipped` allows, and
             the accountant's noise is exact to one percent. `least` allows for both errors. If all clients take part,
@@ -807,8 +808,8 @@ class CohortChoice:
             unless `clip` is given, `least` uses the longest displacement of the first round, because no clipping norm
             is smaller than this displacement.
         is_best: whether no other cohort is better.
-        as_good: whether `least` is at most the best mean square of all, so that this cohort cannot be told apart from
-            the best cohort.
+        as_good: whether `least` is at most the best mean square over all cohorts, so that this cohort cannot be told
+            apart from the best cohort.
     """
 
     cohort: int
@@ -982,8 +983,8 @@ def _best(
 ) -> tuple[Choice | None, float]:
     """The best of these trainings, and a lower bound of their mean squares.
 
-    In place of the best training it returns None if no training is left. A training is left out if a lower bound of its
-    mean square is at or above `below`, or if the norm `clip` may clip anything.
+    If no training is left, the result has None in place of the best training. A training is left out if a lower bound
+    of its mean square is at or above `below`, or if the norm `clip` may clip anything.
     """
     best, least = None, float("inf")
     for setting in sorted(settings, key=lambda setting: -setting.cohort):  # settings that need simulated runs come last

@@ -114,8 +114,8 @@ class Problem:
     def mean_loss_rate(self, eta_local: float) -> float:
         """The `rate` with which training on mean losses takes the same full-batch steps as `eta_local` takes on sums.
 
-        It is n_c eta_local. All clients must have the same number n_c of samples. The gradient of a mean of squares is
-        1/n_c times the gradient of the sum (docs/glossary.md#steps).
+        The rate is n_c eta_local. All clients must have the same number n_c of samples. The gradient of a mean of
+        squares is 1/n_c times the gradient of the sum (docs/glossary.md#steps).
 
         Args:
             eta_local: a step on sums, as in `Setup`.
@@ -179,7 +179,7 @@ class Problem:
     def of_outputs(self, kernel: Float[np.ndarray, "p n"]) -> Float[np.ndarray, "pC nC"]:
         """The kernel of all rows, from the kernel of `samples`.
 
-        It is the same for each output, and 0 between two different outputs.
+        The kernel of all rows is the same for each output, and 0 between two different outputs.
 
         Args:
             kernel: the kernel of one output, (p, n); or the kernel of all outputs, (p C, n C), sample by sample, which
