@@ -1,4 +1,4 @@
-"""The texts of the catalogue, kept in cards.json. They are read without building formulas, which would take seconds.
+"""The texts of the catalogue, kept in cards.json. Reading the texts builds no formulas, which would take seconds.
 
 `python -m verification.cards` writes the file anew after a change of `bounds`; until then the file is not read.
 """

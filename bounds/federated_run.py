@@ -34,8 +34,8 @@ ORDER_SAFETY = 10  # rounding error of a run / difference of two runs that sum i
 FEW_NEURONS = 16  # below this width sums in two orders often agree in every bit although both are rounded
 BALL_BUDGET = 4e6  # largest product width * n * d * local steps * rounds of a run in balls
 EXTENDED_BUDGET = 4e9
-# Least n m K T (samples, width, local steps, rounds) of a run that is compiled. It is lower than for a single run,
-# since many runs share the compilation.
+# Least n m K T (samples, width, local steps, rounds) of a run that is compiled. The limit is lower than for a single
+# run, since many runs share the compilation.
 COMPILED = 2e5
 EXPENSIVE = 2e8  # n m K T above which a run takes more than about a second
 
@@ -341,7 +341,7 @@ class FederatedFamily:
     def case_bytes(self, problem: Problem, width: int, rounds: int) -> float:
         """The memory in bytes of a case of these data.
 
-        It holds a run, the network, and two records, each with the weights of two rounds.
+        A case holds a run, the network, and two records, each with the weights of two rounds.
 
         Args:
             problem: the data of the case.
@@ -356,7 +356,10 @@ class FederatedFamily:
         return run + 8 * width * problem.d * (1 + 2 * kept) + 2 * record_bytes(samples, rounds, steps)
 
     def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Small runs on any data, network and step sizes. They are linearised if this family's runs are."""
+        """Small runs on any data, network and step sizes.
+
+        If this family's runs are linearised, the small runs are too.
+        """
         return federated_runs(linearised=self.linearised)
 
 

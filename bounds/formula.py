@@ -37,8 +37,8 @@ class Formula:
             first use.
         lower: the lower end, for a two-sided statement.
         failure: an expression for the probability with which the statement may fail; None: it may never fail.
-        premise: requirements of the theorem that no run can meet. It maps a symbol, such as m for the width, to the
-        required size.
+        premise: requirements of the theorem that no run can meet: a mapping from a symbol, such as m for the width, to
+        the required size.
         trivial: a bound that holds without the theorem; the theorem says nothing if its own bound is larger in every
             case.
     """

@@ -1,6 +1,7 @@
 """The requirements of a statement on a case.
 
-Each requirement is a predicate with a margin. It has the names of the options with which a user can meet it.
+Each requirement is a predicate with a margin. A requirement names the options with which a user can meet the
+requirement.
 """
 
 from __future__ import annotations

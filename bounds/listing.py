@@ -152,7 +152,7 @@ Told = TypeVar("Told", bound="Statement | Card")
 
 
 def catalogue() -> dict[str, Statement]:
-    """Every statement by id: this project's in the order of their files, then those of packages and loaded files.
+    """Every statement by id: the project's own statements, then the statements of packages and of loaded files.
 
     Raises:
         ValueError: an id given twice, or an id that does not begin with its paper.

@@ -39,8 +39,8 @@ PAPERS = _papers()
 def own() -> "dict[str, Statement]":
     """This project's statements by id: paper by paper, and in the order of the labels.
 
-    A label comes before the labels that add a word to it, such as X4 before X4-drift. These are in the order of their
-    files.
+    A label comes before the labels that add a word to it, such as X4 before X4-drift. Such longer labels are in the
+    order of their files.
 
     Raises:
         ValueError: an id that is not its paper's, or an id given twice.

@@ -16,7 +16,7 @@ from bounds.statement import Statement
 from bounds.vocabulary import Form
 
 FILE = Path(__file__).with_suffix(".json")
-# for each id and form, the hashes of its meanings; the last hash is that of today's meaning
+# for each id and form, the hashes of its meanings; the last hash belongs to today's meaning
 Register = dict[str, dict[str, list[str]]]
 
 
@@ -39,7 +39,7 @@ def version(statement: Statement, form: Form) -> int | None:
 
 
 def with_changes(register: Register, statements: dict[str, Statement]) -> Register:
-    """The register with missing meanings added. All its entries stay, even those of a form that no longer exists."""
+    """The register with missing meanings added. Every entry stays, even if its form no longer exists."""
     forms = {(name, form): list(hashes) for name, kept in register.items() for form, hashes in kept.items()}
     for statement in statements.values():
         for form in statement.forms:

@@ -1,6 +1,6 @@
 """The cases of statements on aligned networks.
 
-They are pairs of networks of which the second is aligned to the first, cubes around such pairs, and pairs of trained
+A case is a pair of networks of which the second is aligned to the first, a cube around such a pair, or pairs of trained
 networks of several widths.
 """
 

@@ -215,8 +215,8 @@ STATEMENTS = (
             sp.Trace(shares.T * apart * shares),
             recorded=Outcome.VIOLATED,
             nature=Nature.READING,
-            # Two clients with the same output, +1 or -1, which their common start decides. Their covariance is 1; it
-            # would be 0 if they were drawn independently.
+            # Two clients with the same output, +1 or -1, which their common start decides. The covariance of the two
+            # outputs is 1. The covariance would be 0 if the outputs were drawn independently.
             witness=lambda: one_coin_each(np.array([[1.0, 1], [-1, -1]]), "two clients, one coin"),
             reading="Theorem 1, its proof and Corollary 2 print the same product sign",
             note="this form takes the covariances under the product law, where each client is drawn independently",

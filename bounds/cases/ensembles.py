@@ -134,7 +134,7 @@ class Ensemble(Case):
     def independent_covariances(self) -> np.ndarray:
         """The `covariances` that independently drawn clients would have, as balls, (K, K, n); 0 on the diagonal.
 
-        They are computed over all M^2 pairs of draws.
+        These covariances are computed over all M^2 pairs of draws.
         """
         with precision():
             z = self.deviations
@@ -218,8 +218,8 @@ WIDE, CLOSE = 0.5, 2e-5  # distances of clients from the initialisation, in unit
 def _ensemble(options: Options, amplitude: float, equal: bool, seed: int) -> Ensemble:
     """M draws of a Gaussian initialisation, and the clients around it.
 
-    A client's weights are those of the draw, plus a move that is the same in all draws, plus a move that differs from
-    draw to draw.
+    A client's weights are the sum of the draw's initial weights, a move that is the same in all draws, and a move that
+    differs from draw to draw.
     """
     problem, rng = inputs(options, seed, equal=equal), np.random.default_rng([seed, 5])
 

@@ -132,7 +132,7 @@ class KernelCase(Case):
 
     @cached_property
     def nu(self) -> Estimate:
-        """The eigenvalues of H P, ascending, enclosed as those of the symmetric matrix L^T P L."""
+        """The eigenvalues of H P, ascending, enclosed as the eigenvalues of the symmetric matrix L^T P L."""
         with precision(BITS):
             factor = ball_matrix(self.factor)
             return enclosure(symmetric_eigenvalues(factor.transpose() * self._response * factor))
@@ -150,7 +150,7 @@ class KernelCase(Case):
     def least_of_jacobi(self) -> Estimate:
         """The smallest eigenvalue of H_D^-1 H, where H_D has the clients' blocks of H.
 
-        It is one over the largest eigenvalue of L^-1 H_D L^-T.
+        This eigenvalue is one over the largest eigenvalue of L^-1 H_D L^-T.
         """
         with precision(BITS):
             inverse = ball_matrix(self.factor).inv()
@@ -207,7 +207,7 @@ def _kernel_case(base: FederatedFamily, reach: float, user: bool, seed: int) -> 
     """A case with 1 to 6 local steps, eta_g up to 1, and eta_l q from .01 to `reach`.
 
     q is the largest eigenvalue of a client's block. `user` says whether the user has named the data. If so, the
-    partition among clients is that of `base`; if not, there are 1 to 4 clients.
+    partition among clients is taken from `base`; if not, there are 1 to 4 clients.
     """
     rng = np.random.default_rng([seed, 3])
     problem = (base if user else replace(base, clients=1 + seed % 4)).problem(seed)

@@ -107,7 +107,8 @@ class NetworkPair(Case):
     def barrier(self) -> Estimate:
         """The barrier B_loss.
 
-        It is exact for the absolute and the squared loss, and enclosed for logistic and cross-entropy.
+        The barrier is exact for the absolute and the squared loss, and enclosed for the logistic loss and
+        cross-entropy.
         """
         return loss_barrier(self.first, self.second, self.x, self.y, self.loss).value
 
@@ -118,7 +119,7 @@ class NetworkPair(Case):
 
     @cached_property
     def bilinear_term(self) -> Estimate:
-        """The term with the product of both layers' differences.
+        """The term with the product of both layers' differences: E_x |(v_1 - v_2) . (s_1 - s_2)|_2 with s = relu(U x).
 
         It is E_x |(v_1 - v_2) . (s_1 - s_2)|_2 with s = relu(U x).
         """

@@ -19,7 +19,7 @@ EPS = np.finfo(float).eps
 
 @lru_cache(maxsize=2)
 def snapshot(run: FederatedRun) -> Snapshot:
-    """The middle round of a run. It is kept, since several statements use the same run."""
+    """The middle round of a run. The result is kept for later calls, since several statements use the same run."""
     return Snapshot(run)
 
 
@@ -155,8 +155,8 @@ class Snapshot:
     def change(self, neurons: np.ndarray | None = None) -> Estimate:
         """The sum over neurons of a_r (relu(u_r(t+1).x_i) - relu(u_r(t).x_i)) / sqrt m, (n,).
 
-        For each sample the sum is over the given `neurons`, (n, m): those of Q_i give v_1, all others give v_2, and by
-        default all neurons give v_1 + v_2.
+        For each sample the sum is over the given `neurons`, (n, m). The neurons of Q_i give v_1, the neurons outside
+        Q_i give v_2, and all neurons (the default) give v_1 + v_2.
         """
         x, m = self.run.problem.x, self.run.setup.width
         before, after = x @ self.hidden.T, x @ self.next_hidden.T

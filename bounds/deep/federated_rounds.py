@@ -121,9 +121,9 @@ STATEMENTS = (
             # The residual has 300 times the certifiable length, so that the ball contains no fit. On the way to a fit
             # the gradients change their direction.
             "certified": lambda: rounds_case(3, 300.0, "fc:3:erf", 20, 3, 0.5, ball=1e-9),
-            # The network is certified, but local steps are six times as long as those of the certificate.
+            # The network is certified, but local steps are six times as long as the certificate's local steps.
             "steps": lambda: rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, longer=6.0),
-            # The network is certified, but the server's step is ten times that of the certificate.
+            # The network is certified, but the server's step is ten times the certificate's server step.
             "server": lambda: rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, farther=10.0),
             # The network is certified, but one of its clients never takes part.
             "takes part": lambda: rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, absent=True),

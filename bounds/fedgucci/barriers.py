@@ -112,7 +112,7 @@ NO_DEAD_INPUT = Hypothesis(
 
 
 def _families_f1b(options: Options) -> tuple[CubeFamily, ...]:
-    """The default families except those whose anchor's hidden weights are 0."""
+    """The default families, without the families whose anchor has the hidden weights 0."""
     return tuple(family for family in cube_families(options, side=1.5, n=24, trials=20) if not family.at_origin)
 
 

@@ -127,7 +127,7 @@ def _residual(case: AnchorWindow, readout: np.ndarray) -> np.ndarray:
 def _window_constants(case: AnchorWindow) -> dict:
     """The values of the symbols, which are means over the data of products of residuals.
 
-    The residuals are those of the client's model and of the last min(t, N) global models.
+    The residuals belong to the client's model and to the last min(t, N) global models.
     """
     last = case.models[-case.keep :]
     r, others = _residual(case, case.client.readout), [_residual(case, model.readout) for model in last]

@@ -119,7 +119,7 @@ class CircleNeuron(Case):
     """A neuron f = v relu(u.x) in the plane, with x uniform on the circle |x| = radius.
 
     u has the length `length`, first at the angle `angle`, and then turned by `turn`. The loss is |f - y| with y <= 0
-    and v > 0. So E L = E f - E y, and the gradient of E L is that of E f.
+    and v > 0. So E L = E f - E y, and E L and E f have the same gradient.
 
     Raises:
         ValueError: a readout, length or radius that is not positive, or a turn outside (0, pi].
@@ -146,7 +146,7 @@ class CircleNeuron(Case):
     def curvature(self) -> Estimate:
         """|grad(u') - grad(u)| / |u' - u|, where u' is the turned u.
 
-        It is a lower bound on every smoothness constant of E L.
+        This quotient is a lower bound on every smoothness constant of E L.
         """
         with precision():
             start, end = ball(self.angle), ball(self.angle) + ball(self.turn)
@@ -222,7 +222,7 @@ class CurvedValley(Case):
     def shift(self) -> Estimate:
         """|w_anc - w_anc,i|, the distance in Eq (51).
 
-        It equals Definition 3.7's Gamma only if the anchor is the global minimum.
+        This distance equals Definition 3.7's Gamma only if the anchor is the global minimum.
         """
         with precision():
             return enclosure(sum(((ball(a) - ball(b)) ** 2 for a, b in self._ends), arb(0)).sqrt())
@@ -292,7 +292,8 @@ def _supremum(case: CurvedValley, end: Point) -> Estimate:
 def _valley(seed: int) -> CurvedValley:
     """A valley of any width. Half of the moved anchors lie on the floor of the valley, and half anywhere.
 
-    Every third valley is straight. There the bound `MOVED`, the repaired form of fedgucci/F17, is sharp.
+    Every third valley is straight. For a straight valley the bound `MOVED`, the repaired form of fedgucci/F17, is
+    sharp.
     """
     rng = np.random.default_rng([seed, 17])
     bend = 0.0 if seed % 3 == 0 else 1.0

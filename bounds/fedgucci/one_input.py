@@ -41,7 +41,7 @@ def relu_change(case: CubeNetworks) -> Estimate:
 def fixed_input_families(options: Options) -> tuple[CubeFamily, ...]:
     """The default families with few inputs and more seeds.
 
-    There are more seeds because events are counted. Only the first input is used.
+    Many seeds are needed to estimate the probability of an event. Only the first input is used.
     """
     return cube_families(options, n=8, trials=60)
 

@@ -230,7 +230,7 @@ D = sp.Symbol("D", positive=True)
 def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
     """Three quantities: a largest ratio, a sum, and changes of outputs.
 
-    The ratio is that of a step's claimed decrease to its real decrease. The sum is |W - W*|^2 plus all claimed
+    The ratio is a step's claimed decrease divided by its real decrease. The sum is |W - W*|^2 plus all claimed
     decreases.
     """
     run, off = case.run, case.rounding

@@ -32,7 +32,7 @@ def _certifiable(seed: int) -> FederatedRun:
     return federated_run(problem, Setup(width, eta_local=0.02, local_steps=2, rounds=40, seed=seed))
 
 
-# The counterexample search draws small runs, of which those with tiny residuals are certified.
+# The counterexample search draws small runs. The runs with tiny residuals are certified.
 CERTIFIABLE = Family("sphere, small steps, wide", _certifiable, federated_runs(), trials=9, needs=5)
 
 

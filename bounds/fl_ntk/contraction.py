@@ -69,10 +69,11 @@ def opposed_run(
     """One round on one client at eta_l = .99 lambda/(1000 kappa n^2 K), the step of B.3's proof, with eta_g = 1.
 
     The label None stands for 1e4 sqrt m / eta_l. Consider a neuron with a = -1 that is active on one point alone. This
-    label moves the neuron by about 1e4 away from that point, so that it becomes active on the other point. There it
-    contributed nothing to the output before. Now it subtracts |cos(angle)| times what a neuron with a = 1 adds. So the
-    residual falls by only a tenth of the decrease that H(0) promises. The width 4096 exceeds lambda^-4 n^4
-    log(n/delta), which is about 1600 at this angle and delta = .1. The angle is in radians.
+    label moves the neuron by about 1e4 away from that point, so that it becomes active on the other point. Before the
+    step the neuron contributed nothing to the output at the other point. Now the neuron subtracts |cos(angle)| times
+    the amount that a neuron with a = 1 adds. So the residual falls by only a tenth of the decrease that H(0) promises.
+    The width 4096 exceeds lambda^-4 n^4 log(n/delta), which is about 1600 at this angle and delta = .1. The angle is in
+    radians.
     """
     x = np.array([[1.0, 0.0], [np.cos(angle), np.sin(angle)]])
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -88,7 +89,7 @@ def opposed_run(
 def tiny_network() -> FederatedRun:
     """The round with huge labels in other units.
 
-    Outputs scale with sigma, so that at a tiny sigma the label 1 is huge.
+    Outputs scale with sigma. So at a tiny sigma the label 1 is huge relative to the outputs.
     """
     return opposed_run(0, 1.0, sigma=1 / float(opposed_run(0, None).problem.y[0]))
 

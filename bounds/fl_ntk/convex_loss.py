@@ -23,7 +23,8 @@ from ntkfl.initialisation import draw as network
 from ntkfl.limit.convex_loss import LOGISTIC, SQUARES, ConvexLoss
 
 LOSSES = (LOGISTIC, SQUARES)
-# Least error, in roundings of the sum. It is needed since sums over few neurons in two orders may agree by chance.
+# Least error, in roundings of the sum. Without a least error the error could be 0, since sums over few neurons in two
+# orders may agree by chance.
 ROUNDINGS = 256
 
 
@@ -156,8 +157,8 @@ def _with_signs(base: FederatedFamily, seed: int) -> ConvexRun:
 def _convex_runs(draw: DrawFn) -> ConvexRun:
     """Small runs on any data with labels -1 and +1, with step sizes on both sides of the limit.
 
-    No neuron is at its kink. There the engine would decide by rounding whether the neuron is active, while H(0) would
-    not.
+    No neuron is at its kink. For a neuron at its kink, rounding would decide in the engine whether the neuron is
+    active, but not in H(0).
     """
     x = draw(points((1, 4), (1, 3)))
     owner = draw(partitions(len(x), clients=(1, 3)))

@@ -95,7 +95,7 @@ class ResidualLadder(Case):
 def _ladder(base: FederatedFamily | None, setup: Setup, seed: int) -> ResidualLadder:
     """The ladder on the user's data, or on a drawn problem.
 
-    The problem is that of the first seed, from `seed` on, for which the residual's direction settles.
+    A drawn problem is drawn with the first seed, from `seed` on, for which the residual's direction settles.
     """
     if base is not None:
         return ResidualLadder(base.problem(seed), setup, seed)
@@ -295,7 +295,7 @@ STATEMENTS = (
         necessity={
             # Neurons are at kinks with a_r r_i > 0, where gradients on both sides push them away from the kink.
             "pushed-back": lambda: sliding_case(0, repelled=True),
-            # A neuron near a kink is not held there. It crosses the kink, and the kernel changes.
+            # A neuron near a kink is not held at the kink. The neuron crosses the kink, and the kernel changes.
             "clear": lambda: sliding_case(0, near=True),
         },
         uses=("fl-ntk/X.13",),

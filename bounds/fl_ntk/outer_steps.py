@@ -158,7 +158,8 @@ def _radii(case: RandomRound) -> dict:
 def _convex(case: RandomRound) -> tuple[Estimate, Estimate]:
     """The radius at the rate halfway between 1 and `_rate`, and a value of a tangent.
 
-    The tangent is that of the radius at the rate 1, and its value is taken at `_rate`.
+    The tangent touches the radius, as a function of the rate, at the rate 1. The value of the tangent is taken at
+    `_rate`.
     """
     rate = _rate(case)
     n = case.problem.n

@@ -102,8 +102,8 @@ def _of_passes(
     """The maps from r and from e to the mean displacement, and the displacement's covariance over the orders.
 
     The covariance is averaged over (r, e), whose second moments E (r, e) (r, e)' are `known`. Let y = (a, r, e), where
-    a is the displacement. The mean and second moments of y after a set of samples follow from those after the set
-    without its last sample, which may be any sample of the set.
+    a is the displacement. The mean and second moments of y after a set of samples follow from the mean and second
+    moments after the set without its last sample, which may be any sample of the set.
     """
     size, unit, length = len(own), np.eye(3 * len(own)), 0.0
     mean = unit[:, size:]

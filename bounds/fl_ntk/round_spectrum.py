@@ -34,8 +34,8 @@ r = sp.MatrixSymbol("r", n, T)  # y(t) - y, with one column for each round
 def _measure_x_1(case: FederatedRun) -> tuple[Estimate, Estimate]:
     """y(t+1) - y of the network, and of the kernel regime one round after y(t). Both are (n, T), or (n,) if T is 1.
 
-    The regime trains one round from every y(t). These rounds are separate outputs of a single problem, so that their
-    errors do not add up.
+    The regime trains one round from every y(t). These rounds are separate outputs of a single problem. So the errors of
+    the rounds do not add up.
     """
     measured, columns = residuals(case), case.setup.rounds
     problem = replace(case.problem, y=np.repeat(case.problem.y[:, None], columns, axis=1), x_test=None, y_test=None)

@@ -39,7 +39,7 @@ def _points(case: FederatedRun) -> np.ndarray:
 def _output(case: FederatedRun, hidden: np.ndarray) -> Estimate:
     """The outputs of the linearised network with these hidden weights, (p,).
 
-    The activations are those at initialisation.
+    The activations are taken from the initialisation.
     """
     x = _points(case)
     z = (x @ hidden.T) * gram.activations(x, case.weights.hidden)

@@ -84,7 +84,8 @@ def _one(
 def _mean_and_spread(label: str, title: str, name: str, note: str, left: str = "") -> WidthRate:
     """The statement fl-ntk/W-`label` on an array-valued statistic of a run.
 
-    Its mean over networks is of order m^(-1/2), and its fluctuation of order m^(-3/4).
+    The mean of the statistic over networks is of order m^(-1/2), and the fluctuation of the statistic is of order
+    m^(-3/4).
     """
     left = left or title
     mean = f"E ({left})"

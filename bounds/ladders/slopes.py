@@ -79,8 +79,8 @@ def slope(
     the two smallest.
 
     With `errors` the interval contains the intervals of all values within these errors, and a power is refuted only if
-    it is refuted for all such values. In this second claim, if sizes have several samples, the weights of the sizes are
-    those that follow from the noise of the given values.
+    it is refuted for all such values. In this second claim, if sizes have several samples, the weights of the sizes
+    follow from the noise of the given values.
 
     Raises:
         ValueError: fewer than four sizes, or errors that are not one finite number of at least 0 for each size.

@@ -59,7 +59,7 @@ class RunStatistics:
 
     @property
     def flips(self) -> float:
-        """The share of the pairs (neuron r, sample i) whose activation at T differs from that at the start."""
+        """The share of the pairs (neuron r, sample i) whose activation differs between the start and round T."""
         return float(self._recorded("flips")[-1])
 
     def _recorded(self, name: str) -> np.ndarray:

@@ -52,7 +52,7 @@ def limit_response(block: arb_mat, eta: arb) -> arb_mat:
 def round_map(case: KernelCase, *, unlimited: bool = False) -> arb_mat:
     """Returns M = I - (eta_g/N) H P, where P is the block diagonal matrix of the clients' responses.
 
-    With `unlimited`, the responses are those of infinitely many local steps (K -> infinity).
+    With `unlimited`, the clients' responses to infinitely many local steps are taken (K -> infinity).
 
     Source: fl-ntk/X.1, X.4.
     """

@@ -1,6 +1,6 @@
 """Tests of networks of growing widths under every method.
 
-The engine must train them as plain loops do. They must be compared with the limit of their own method.
+The engine must train them as plain loops do. Each network must be compared with the limit of its own method.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Tests of the functions that make mutants, which are formulas made wrong on purpose.
+"""Tests of the functions that make mutants. A mutant is a formula made wrong on purpose.
 
 These functions must replace a symbol wherever sympy's own substitution replaces it.
 """

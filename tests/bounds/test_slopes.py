@@ -156,9 +156,11 @@ def test_a_systematic_error_widens_both_intervals_and_the_claims_own_error_count
 
 
 def moved_within(sizes, errors):
-    """Signed errors: those that change a slope most, alternating ones, random ones, and those of one size alone.
+    """Returns the errors with many choices of signs, and the error of each size alone.
 
-    The slopes are those of the line, of the line without the two smallest sizes and of the biased fit.
+    Among the choices are the signs that change a slope most, alternating signs and random signs.
+
+    The slopes are the slope of the line, of the line without the two smallest sizes and of the biased fit.
     """
     logs, unit = np.log(sizes), np.eye(len(sizes))
     line, biased = (_exponent(logs, unit, next_order) for next_order in (False, True))
@@ -169,7 +171,9 @@ def moved_within(sizes, errors):
 
 
 def inside(moved, wider, many):
-    """Whether the interval of a fit, and the powers that it does not refute, lie in those of a wider fit.
+    """Says whether both intervals of a fit lie in the intervals of a wider fit.
+
+    One interval is the interval of the slope. The other interval has the powers that are not refuted.
 
     Every size has `many` samples.
     """
@@ -183,7 +187,7 @@ def inside(moved, wider, many):
 @pytest.mark.parametrize("many", [1, 2])
 @pytest.mark.parametrize("count", [4, 5, 6, 12])
 def test_errors_of_the_values_widen_both_intervals_by_what_they_can_change(count, many, biased):
-    """No values within the errors give an interval, or a power that is not refuted, outside those with the errors."""
+    """Both intervals of a fit with errors contain the intervals of the fits to values within the errors."""
     sizes, rng = 2.0 ** np.arange(6, 6 + count), np.random.default_rng(count)
     for bend, noise, error in ((0, 0, 1e-3), (0.5, 1e-3, 1e-3), (0.5, 1e-5, 1e-2), (0.5, 1e-2, 1e-4)):
         bent = sizes**-0.5 * (1 + bend * (sizes[0] / sizes) ** 0.5)
@@ -196,7 +200,7 @@ def test_errors_of_the_values_widen_both_intervals_by_what_they_can_change(count
 
 
 def test_samples_of_a_size_may_have_errors_of_their_own():
-    """The errors of samples of one size make them differ, and the noise over samples is larger by that."""
+    """The errors make samples of one size differ, and this increases the noise over samples."""
     sizes = 2.0 ** np.arange(10)
     for size in range(10):
         errors = 1e-3 * np.eye(10)[size]
@@ -206,7 +210,10 @@ def test_samples_of_a_size_may_have_errors_of_their_own():
 
 
 def test_errors_widen_the_intervals_by_little_more_than_they_can_change():
-    """The interval of exact powers is wider by what moves it most; of noisy ones the noise may grow as well."""
+    """For exact powers, the interval grows by little more than the errors can move it.
+
+    For noisy values the noise may grow too.
+    """
     sizes, errors = 2.0 ** np.arange(6, 12), np.full(6, 1e-3)
     wider = slope(sizes, sizes**-0.5, errors=errors)
     moved = [slope(sizes, sizes**-0.5 * np.exp(shift)) for shift in moved_within(sizes, errors)]

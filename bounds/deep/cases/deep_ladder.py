@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ntkfl.training.tree import Params
 
 
-# Least error, in units of eps times the largest value. It is needed since sums of few neurons in two orders may agree
-# by chance.
+# Least error, in units of eps times the largest value. Without a least error the error could be 0, since sums of few
+# neurons in two orders may agree by chance.
 ROUNDINGS = 32
 NETWORKS = ("fc:2:relu:32", "fc:3:erf:24", "fc:3:gelu:32:bias=0.2", "conv:3:relu:12")
 
@@ -100,7 +100,7 @@ class DeepRun(Case):
 def between(value: np.ndarray, other: np.ndarray) -> Estimate:
     """The first of two values that differ only in the order of summation.
 
-    Its error is their difference times a factor.
+    The error of the result is the largest difference of the two values times a factor, plus some roundings.
     """
     rounding = ROUNDINGS * np.finfo(float).eps * float(np.abs(value).max())
     error = ORDER_SAFETY * float(np.abs(value - other).max()) + rounding
@@ -216,7 +216,7 @@ class DeepLadder(Rungs):
     def fresh(self) -> DeepLadder:
         """The ladder with other networks, on which a failure is checked again.
 
-        It leaves out the two largest widths, which take two thirds of the time.
+        The new ladder leaves out the two largest widths, which take two thirds of the time.
         """
         return self._other(self.counts[: max(FEWEST_WIDTHS, len(self.counts) - 2)])
 
@@ -324,7 +324,7 @@ def rungs(network: str) -> dict[int, int]:
 
 @lru_cache(maxsize=8)
 def deep_ladder(network: str, seed: int) -> DeepLadder:
-    """The ladder on the points of a seed. It is made once for each network and seed."""
+    """The ladder on the points of a seed. A ladder is made once for each network and seed."""
     widths = rungs(network)
     return DeepLadder(equal_points(seed), SETUP, network, seed, tuple(widths), tuple(widths.values()))
 

@@ -148,7 +148,7 @@ class FederatedRounds(SmallNetwork):
     setup: Setup  # the step sizes and steps that are certified
     shares: tuple[float, ...]
     ball: float | None = None  # the radius in which the claim is made; None: the radius of the certificate
-    # factors by which the run's local steps (`longer`) and its server step (`farther`) exceed those of the certificate
+    # local steps (`longer`) and server step (`farther`) of the run, divided by the steps of the certificate
     longer: float = 1.0
     farther: float = 1.0
     absent: bool = False  # whether the second client never takes part

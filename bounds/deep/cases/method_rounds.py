@@ -32,7 +32,7 @@ class MethodRounds(SmallNetwork):
 
     setup: Setup  # the step sizes and steps that are certified
     kind: str
-    longer: float = 1.0  # factor by which the run's local step size exceeds that of the certificate
+    longer: float = 1.0  # the run's local step size divided by the certificate's
     remembered: float = 0.0  # norm of the server's and of the clients' memory at the start
 
     @cached_property

@@ -59,7 +59,7 @@ class OrderedWindows(SmallNetwork):
     longer: float = 1.0
     server: float = 1.0
     left_out: bool = False  # whether one sample is never used
-    # if above 1: the sum of the first sample's step sizes in a window, divided by that of the last sample
+    # if above 1: in a window, the first sample's summed step sizes / the last sample's summed step sizes
     uneven: float = 1.0
     loss: ConvexLoss = SQUARES
     wanted: np.ndarray | None = None  # outputs, (n,), that a change of the readout produces; None: no change

@@ -73,7 +73,8 @@ class LinearCase(Case):
     def client_residual(self, trained: bool) -> Estimate:
         """f - y of the first participant on its own samples in round 1.
 
-        The model is the one after its local steps if `trained`, otherwise the one before them.
+        If `trained`, f are the outputs after the participant's local steps; otherwise f are the outputs before these
+        steps.
         """
         run = _alone(self.run, self.run.participants[0][0])
         residuals = []

@@ -64,8 +64,8 @@ class LowLossCube(CubeNetworks):
     def probability(self) -> Estimate:
         """P(D) of Lemma 3.3 for the mean loss.
 
-        It is the probability that a network has low loss, times the share of these networks for which the loss stays
-        low on the segment from the anchor.
+        P(D) is the probability that a network has low loss, times the share of the networks with low loss for which the
+        loss stays low on the segment from the anchor.
         """
         drawn = self._in_cube(self.points, 10)
         low = drawn[self.losses(drawn) < self.epsilon]
@@ -162,7 +162,7 @@ CONNECTED = Hypothesis(
 def low_loss_families(options: Options, *, own: bool = False) -> tuple[Family, ...]:
     """Families of two small shapes. If `own`, each network belongs to its own client.
 
-    There are none for the user's data, whose dimension is too high for sampling volumes.
+    For the user's data there are no families, since the dimension of these data is too high for sampling volumes.
     """
     if options.data is not None:
         return ()

@@ -105,7 +105,7 @@ def mean_square(case: CubeNetworks, places: np.ndarray) -> np.ndarray:
 def kink_terms(case: CubeNetworks, alphas: np.ndarray) -> np.ndarray:
     """J = alpha relu(a) + (1 - alpha) relu(c) - relu(g), (A, n, h), where g = alpha a + (1 - alpha) c.
 
-    It is min(alpha |a|, (1 - alpha) |c|) where a c < 0, and 0 elsewhere.
+    J is min(alpha |a|, (1 - alpha) |c|) where a c < 0, and 0 elsewhere.
     """
     a, c = end_preactivations(case)
     shares = alphas[:, None, None]

@@ -125,11 +125,14 @@ def with_far_labels(base: CubeFamily) -> Family:
 
 
 def far_label_families(options: Options, **chosen) -> tuple[Family, ...]:
-    """The default families, or one on the user's inputs, with far labels."""
+    """The default families, or one family on the user's inputs, all with far labels."""
     return tuple(map(with_far_labels, cube_families(options, **chosen)))
 
 
 def small_families(options: Options) -> tuple[Family, ...]:
-    """Families of few inputs and units. They are small because every piece is evaluated point by point."""
+    """Families of few inputs and units.
+
+    The networks are small because every piece of the segment is evaluated point by point.
+    """
     families = cube_families(options, side=1.5, n=6, trials=10)
     return tuple(with_far_labels(family) for family in families if family.h <= 32)

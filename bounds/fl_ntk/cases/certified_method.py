@@ -42,7 +42,7 @@ class MethodRun(MethodSteps):
         self.server = np.zeros_like(self.at)
         self.own = [np.zeros_like(self.at) for _ in self.clients]
         self.patterns = weights.hidden @ problem.x.T > 0
-        self.frozen = True  # whether the activation patterns in all gradients so far were those at the start
+        self.frozen = True  # whether all gradients so far had the activation patterns of the start
         self.models = [self.at]
         if remembered is not None:
             part = [

@@ -208,7 +208,7 @@ class TrainedOnSample(Case):
     def held_out_loss(self) -> Estimate:
         """L_D of the trained predictor, estimated by the mean over the held-out samples.
 
-        It is exact for a constant loss.
+        For a constant loss the estimate is exact.
         """
         loss, problem = self.loss, self.problem
         if loss.constant:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ntkfl.exact_dynamics import KernelRegime, LinearRegime
     from ntkfl.training.engine.federation import Federation
 
-# Least error, in roundings of the outputs. It is needed since sums over few neurons in two orders may agree by chance.
+# Least error, in roundings of the outputs. Without a least error the error could be 0, since sums over few neurons in
+# two orders may agree by chance.
 ROUNDINGS = 256
 
 
@@ -61,7 +62,7 @@ class Training:
     def residuals(self, problem: Problem, setup: Setup, weights: Weights, *, linearised: bool = False) -> np.ndarray:
         """y - y_m(t) for t = 0..T, (T+1, n), of a network that the engine trains.
 
-        The arguments are those of `federation`.
+        The arguments have the meaning that they have in `federation`.
         """
         run = self.federation(problem, setup, weights, linearised=linearised)
         states = islice(run.states(), setup.rounds + 1)

@@ -214,8 +214,8 @@ def _any_ladder(clients: int, local_steps: int) -> SearchStrategy[SlidingLadder]
     return st.builds(sliding_case, st.integers(0, 2**31), st.integers(1, HELD), **kind)
 
 
-# Random unit rows, and networks with six held neurons whose psi is from .25 to .75. They are trained by gradient
-# descent and by FedAvg.
+# Random unit rows, and networks with six held neurons whose psi is from .25 to .75. The networks are trained by
+# gradient descent and by FedAvg.
 SLIDING_LADDERS = (
     Family("neurons at kinks that hold them", _ladder, _any_ladder, (1, 1), TRIALS, needs=5),
     Family(

@@ -78,7 +78,7 @@ class WeightPath:
 def weight_path(run: FederatedRun) -> WeightPath:
     """The run in ball arithmetic, computed from the weights, client by client.
 
-    It is kept, since several statements use it.
+    The result is kept for later calls, since several statements use the same run.
     """
     problem, setup = run.problem, run.setup
     with precision(run.bits):
@@ -125,7 +125,7 @@ def updates(run: FederatedRun) -> Estimate:
 def _small_run(base: FederatedFamily, local_steps: int | None, seed: int) -> FederatedRun:
     """A run in ball arithmetic on at most six samples of a FederatedFamily.
 
-    It has twelve neurons, two rounds, and one to three local steps. Clients without a drawn sample are left out.
+    The run has twelve neurons, two rounds, and one to three local steps. Clients without a drawn sample are left out.
     """
     rng = np.random.default_rng([seed, 4])
     whole = base.problem(seed)

@@ -282,7 +282,7 @@ def _trial_radii(terms: _Terms, counts: InitialCounts) -> np.ndarray:
 
 
 def _best(trials: tuple[Trial, ...]) -> Trial:
-    """The certified trial with the largest beta; if no trial certifies, the one with the least shortfall."""
+    """The certified trial with the largest beta. If no trial certifies: the trial with the least shortfall."""
     certified = [trial for trial in trials if trial.certified]
     if certified:
         return max(certified, key=lambda trial: trial.beta or 0.0)

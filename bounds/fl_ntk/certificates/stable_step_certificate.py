@@ -77,7 +77,7 @@ def scan(
     gains: np.ndarray,
     powers: tuple[float, ...],
 ) -> Iterator[Candidate]:
-    """At most two candidates: the promising one with the least q, and then the one with the least need / R."""
+    """The promising candidate with the least q, if there is one, then the candidate with the least need / R."""
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
     changes = _gram_abs(given) * (losses + gains) / (2 * setup.width)
     norms = [(_top(change), max(_top(change[np.ix_(own, own)]) for own in problem.members)) for change in changes]
@@ -157,7 +157,8 @@ class _Frozen:
 def positive(eigenvalues: np.ndarray) -> np.ndarray:
     """The eigenvalues of H, ascending, raised so that all are positive and S is invertible.
 
-    Those below 1e-12 times the largest become this number. If none is positive, all become 1.
+    An eigenvalue below 1e-12 times the largest is replaced by 1e-12 times the largest. If no eigenvalue is positive,
+    all become 1.
     """
     return np.maximum(eigenvalues, 1e-12 * eigenvalues[-1] if eigenvalues[-1] > 0 else 1.0)
 

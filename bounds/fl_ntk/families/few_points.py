@@ -33,11 +33,11 @@ def aligned_run(
 ) -> FederatedRun:
     """n unit points within about `spread` of each other.
 
-    Every neuron is active on all of them, and residuals are equal.
+    Every neuron is active on all points, and residuals are equal.
 
-    H(0) is nearly the all-ones matrix, whose norm is n, and the residual is its top eigenvector. So the proofs' bounds
-    n and sqrt n are attained. The runs are small, and in ball arithmetic. A `length` of the rows other than 1 shows
-    that unit rows are needed.
+    H(0) is nearly the all-ones matrix, whose norm is n, and the residual is nearly the top eigenvector of H(0). So the
+    proofs' bounds n and sqrt n are attained. The runs are small, and in ball arithmetic. A `length` of the rows other
+    than 1 shows that unit rows are needed.
     """
     rng, d = np.random.default_rng(seed), 3
     x = np.eye(d)[0] + spread * rng.normal(size=(n, d))
@@ -143,7 +143,8 @@ def _wedge(seed: int) -> FederatedRun:
     return wedge(float(np.geomspace(0.3, 0.03, 8)[seed % 8]), 512, rounds=600)
 
 
-# The counterexample search draws wedges of any angle. They have few neurons and rounds, since it runs hundreds of them.
+# The counterexample search draws wedges of any angle. These runs have few neurons and rounds, since the search makes
+# hundreds of runs.
 ANY_WEDGE = st.builds(wedge, log_uniform(1e-3, 1), sizes(4, 128), st.integers(1, 40))
 WEDGES = Family("wedges", _wedge, ANY_WEDGE, trials=8)
 
@@ -170,7 +171,10 @@ def _family(name: str, setup: Setup, label: float = 1.0) -> Family:
 
 
 def quick(width: int, label: float = 1.0) -> Family:
-    """Two rounds. The first removes most of the residual, so that all changes of patterns happen in it."""
+    """A run of two rounds.
+
+    The first round removes most of the residual, and all changes of patterns happen in this round.
+    """
     return _family(f"width {width}, y = {label:g}", Setup(width, eta_local=1.8, local_steps=1, rounds=2), label)
 
 

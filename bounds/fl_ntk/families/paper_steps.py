@@ -132,8 +132,8 @@ WITHIN_RADIUS = Hypothesis(
 def _crowding(case: FederatedRun) -> np.ndarray:
     """Two margins: the least over i of 4 m R - #{r: |w_r.x_i| < R}, and 2 n R - |x_i.x_j max(D_ij, U_ij)|_F / m.
 
-    If each weight vector moves by up to R, then for two samples at most D_ij of the neurons that are active on both
-    cease to be, and at most U_ij others become active on both.
+    Let each weight vector move by up to R. Then, for two samples, at most D_ij neurons that were active on both are no
+    longer active on both, and at most U_ij other neurons become active on both.
     """
     x, hidden, reach = case.problem.x, case.weights.hidden, radius(case)
     z, m = x @ hidden.T, case.setup.width
@@ -159,7 +159,7 @@ def paper_run(
 ) -> FederatedRun:
     """The run of four rounds with eta_l = share lambda/(kappa n^2 K), whose residual has length 1.
 
-    `direction` is that of y - y(0). None stands for the bottom eigenvector of H(0), which contracts the slowest.
+    y - y(0) has the direction `direction`. None stands for the bottom eigenvector of H(0), which contracts the slowest.
     """
     values, vectors = np.linalg.eigh(gram.finite(x, weights.hidden))
     chosen = vectors[:, 0] if direction is None else direction
@@ -172,9 +172,10 @@ def paper_run(
 def step_run(of_the_lemma: bool, width: int, seed: int) -> FederatedRun:
     """Four points, two clients and four rounds, with a share of a largest step size.
 
-    This is the largest step size in theorem B.3's proof or, if `of_the_lemma`, in Lemma 6.2: there eta_l goes up to
-    1/(400 kappa K n^2), without lambda. R is so small that a sample has at most one neuron within R of a kink. Every
-    other residual is the bottom eigenvector of H(0), which contracts the slowest. Every third server step is 1/8.
+    The largest step size is taken from theorem B.3's proof or, if `of_the_lemma`, from Lemma 6.2. In Lemma 6.2 eta_l
+    goes up to 1/(400 kappa K n^2), without lambda. R is so small that a sample has at most one neuron within R of a
+    kink. Every other residual is the bottom eigenvector of H(0), which contracts the slowest. Every third server step
+    is 1/8.
     """
     rng = np.random.default_rng([seed, 6])
     x, weights = unit_points(rng, 4, 6), draw(width, 6, seed)

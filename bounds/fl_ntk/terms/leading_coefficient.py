@@ -51,7 +51,7 @@ def leading_coefficient(sizes: np.ndarray, samples: Sequence[np.ndarray], power:
 def _spread(sizes: np.ndarray, variance: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """The standard deviations over seeds, smoothed over the sizes, (s, entries).
 
-    They are at least the rounding error.
+    Before the smoothing, a variance below the square of the rounding error is replaced by this square.
     """
     floor = np.maximum((1e-12 * np.abs(mean)) ** 2, 1e-300)
     design = np.stack([np.ones_like(sizes), np.log(sizes)], axis=1)

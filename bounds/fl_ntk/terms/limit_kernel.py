@@ -35,7 +35,10 @@ class LimitKernel(NamedTuple):
 
 
 def limit_kernel(case: FederatedRun | KernelCase) -> LimitKernel:
-    """The limit kernel of a case's data. It is kept, since all seeds of a user's data have the same one."""
+    """The limit kernel of a case's data.
+
+    The result is kept for later calls, since all seeds of a user's data have the same kernel.
+    """
     return _limit_kernel(case.problem)
 
 

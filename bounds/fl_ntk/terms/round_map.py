@@ -41,7 +41,7 @@ def times(factor: float, x: Estimate) -> Estimate:
 def map_constants(case: Any, h: Estimate | np.ndarray) -> dict:
     """The values of the symbols in the round map of a Gram matrix H, (n, n).
 
-    They are H, its client blocks, the step sizes and the counts.
+    The symbols are H, its client blocks, the step sizes and the counts.
     """
     owner = case.problem.owner
     return run_values(case, eta_local, eta_global, N, K) | {H: h, D: h * (owner[:, None] == owner)}
