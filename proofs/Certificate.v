@@ -46,7 +46,7 @@ Local Notation weights := 'M[R]_(m, d).
 Variables (input : L -> 'I_d -> R) (readout : L -> 'I_m -> R) (target : L -> R).
 Variables (s A : 'I_m -> L -> bool) (W0 : weights).
 
-(* the rows of C, and what W* gives on them *)
+(* the rows of C, and the products of W* with them *)
 Variables (row : P -> weights) (goal : P -> R).
 Hypothesis label_row : forall l, exists2 p, row p = phi input readout s A l & goal p = target l.
 Hypothesis held_row : forall r l, A r l -> exists2 p, row p = kink (input l) r & goal p = 0.

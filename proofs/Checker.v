@@ -1,6 +1,6 @@
 (* A program that checks an any-order certificate in integers, and the proof that the program is right. A checkpoint
    that the program accepts has the certificate of AnyOrder.v, so that every continuation of the training is safe. The
-   input of the program are the numbers that `ntkfl certify --any-order --export` writes. Digits.v runs the program on
+   program reads the numbers that `ntkfl certify --any-order --export` writes. Digits.v runs the program on
    one export. The step limits that an export claims are not checked.
 
    The statement fl-ntk/any-order rests on this file: a checkpoint that passes is an instance of the theorem, without

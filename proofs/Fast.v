@@ -1,9 +1,9 @@
-(* Products of vectors with the machine's 63-bit integers, for the program of Checker.v. They are exact, since numbers
-   that might not fit are split, and numbers that do not fit even then are multiplied as in Checker.v.
+(* Products of vectors with the machine's 63-bit integers, for the program of Checker.v. The products are exact, since
+   numbers that might not fit are split, and numbers that do not fit even then are multiplied as in Checker.v.
 
    The statement fl-ntk/any-order rests on this file for exports that are too large for Checker.v's own products. Coq
    takes the machine's integers as primitive. The axioms of its library Uint63, which `Print Assumptions` lists, say
-   what the operations do. No other file of proofs/ uses them. *)
+   what the operations do. No other file of proofs/ uses these axioms. *)
 From Coq Require Import ZArith Uint63 Lia.
 From mathcomp Require Import all_ssreflect ssrZ.
 Require Import Checker.

@@ -19,7 +19,7 @@ assert (exp (A + (ln x - A) / 2) < exp (ln x)) by (apply exp_increasing; lra).
 rewrite exp_ln in H0 by lra; lra.
 Qed.
 
-(* cosh y <= exp(y^2/2), and nearly as much from below. *)
+(* cosh y is between exp(y^2/2 - y^4/4) and exp(y^2/2). *)
 Lemma sinh_below y : 0 <= y -> sinh y <= y * cosh y.
 Proof.
 intros P; destruct (Req_dec y 0) as [->|D]; [rewrite sinh_0; lra|].

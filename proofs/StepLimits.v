@@ -59,7 +59,7 @@ apply: (le_trans (ler_wpmul2l top0 le)); rewrite mulrA [top * eta]mulrC.
 by rewrite ler_wpmul2r // work_ge0.
 Qed.
 
-(* The same from entries: G + E bounds J J' on the batch, and top bounds G + E as a quadratic form. *)
+(* The same conclusion from entries: G + E bounds J J' on the batch, and top bounds G + E as a quadratic form. *)
 Theorem entries_step_limit U g c B (G E : L -> L -> R) top eta : slopes input U g -> 0 <= top ->
   (forall l l', B l -> B l' -> `|dot (grad g l) (grad g l') - G l l'| <= E l l') ->
   (forall v, \sum_(l | B l) \sum_(l' | B l') (v l * v l' * G l l' + `|v l| * `|v l'| * E l l')
