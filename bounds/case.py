@@ -107,7 +107,8 @@ class Case:
     def sharper(self) -> Case | None:
         """The same case with smaller errors; None: there is no such case.
 
-        A close decision is repeated on the sharper case, and a violation is confirmed on it.
+        If the two sides of a comparison differ by only a few errors, they are compared again on the sharper case. A
+        violation is confirmed on the sharper case.
 
         Raises:
             TooCostly: the sharper case is too large to be computed.

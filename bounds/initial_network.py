@@ -107,7 +107,7 @@ class InitialNetwork(Case):
 def _longest(x: np.ndarray) -> np.ndarray:
     """A vector, of any length, in the direction in which the rows of x are longest.
 
-    It is computed from the smaller one of the matrices x'x and xx'.
+    The vector is computed from the smaller one of the matrices x'x and xx'.
     """
     n, d = x.shape
     return np.linalg.eigh(x.T @ x)[1][:, -1] if d <= n else x.T @ np.linalg.eigh(x @ x.T)[1][:, -1]

@@ -65,17 +65,20 @@ def loaded_files() -> tuple[Extension, ...]:
 
 
 def extensions_of_statements() -> tuple[Extension, ...]:
-    """Every module that brings statements: first the modules that packages announce, then the loaded files."""
+    """Every module with statements that are not this project's: announced by packages first, then the loaded files."""
     return (*announced(), *_files.values())
 
 
 def brings_any() -> bool:
-    """Whether a loaded file or an installed package brings statements, valid or not; imports nothing."""
+    """Whether there are statements, valid or not, of a loaded file or an installed package.
+
+    Nothing is imported for this.
+    """
     return bool(_files or entry_points(group=GROUP))
 
 
 def extension_of(statement: Statement) -> Extension | None:
-    """The module that brought a statement; None for a statement of this project."""
+    """The module in which a statement is defined; None for a statement of this project."""
     return next(
         (e for e in extensions_of_statements() if any(listed is statement for listed in e.module.STATEMENTS)), None
     )
@@ -101,14 +104,17 @@ def failure(error: BaseException, statement: Statement) -> str:
 
 
 def brought_by(statement: Statement) -> Mapping[str, str] | None:
-    """The file with its SHA-256, or the package, that brought a statement; None for a statement of this project."""
+    """The file with its SHA-256, or the package, that defines a statement; None for a statement of this project."""
     extension = extension_of(statement)
     return None if extension is None else extension.provenance
 
 
 @cache
 def announced() -> tuple[Extension, ...]:
-    """The announced modules whose statements are valid. Every other announced module gives a warning."""
+    """The modules that installed packages announce, if their statements are valid.
+
+    Other announced modules give a warning.
+    """
     return extensions.announced(GROUP, _statements)
 
 

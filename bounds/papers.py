@@ -1,6 +1,7 @@
 """This project's statements, which are in the files of the papers' folders.
 
-A file has one statement, or the statements of one topic. A new folder with a PAPER is a new paper.
+A file has one statement, or the statements of one topic. A new folder that defines PAPER, the paper's id, is a new
+paper.
 """
 
 import importlib
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def _papers() -> dict[str, str]:
-    """The folders of `bounds` with a PAPER, by the paper's id.
+    """The folders of `bounds` that define PAPER, by the paper's id.
 
-    Folders with a PLACE come first, in the order of their places.
+    Folders that define PLACE come first, in the order of PLACE.
     """
     papers = []
     for info in pkgutil.iter_modules(bounds.__path__):

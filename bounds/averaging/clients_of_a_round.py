@@ -96,7 +96,10 @@ def _constants_i6(case: Ensemble) -> dict:
 
 
 def _measure(case: Ensemble) -> Estimate:
-    """The covariance part of the ensemble's variance, Var f_WENS - sum p_k^2 Var f_k, over the draws of a round."""
+    """The covariance part of the ensemble's variance, Var f_WENS - sum p_k^2 Var f_k, over the draws of a round.
+
+    f_WENS is the output of the weighted ensemble.
+    """
     with precision():
         wens = case.wens_outputs - case.wens_outputs.sum(axis=0) / case.draws
         alone = (case.shares[:, None] * case.outputs) - (case.shares[:, None] * case.mean_outputs)

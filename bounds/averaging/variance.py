@@ -35,8 +35,8 @@ ONCE, SQUARED = 1, 2
 class KernelLadder(Case):
     """Kernel matrices on the samples D of all clients. The first `own` samples are those of client k.
 
-    The matrices are the rungs of a ladder. Let eps be the largest absolute value of the entries for two different
-    samples of client k; from one rung to the next eps falls.
+    The matrices form a ladder, and each matrix is a rung. Let eps be the largest absolute value of the entries for two
+    different samples of client k; from one rung to the next eps falls.
 
     Raises:
         ValueError: shapes that differ, a matrix that is not symmetric, or fewer than two samples of the client.
@@ -114,8 +114,8 @@ class KernelLadder(Case):
     def remainders(self, power: int, *, unbiased: bool) -> Estimate:
         """The remainder E_D Var - (n_k/(2 lam) MMD^2 + lam_D - n_k/(2 lam) beta_D) on each rung.
 
-        MMD is taken with the kernel K^power. If `unbiased`, MMD^2 is the U-statistic, which leaves out the pair of a
-        sample with itself; otherwise it is the V-statistic.
+        MMD, the maximum mean discrepancy, is taken with the kernel K^power. If `unbiased`, MMD^2 is the U-statistic,
+        which leaves out the pair of a sample with itself; otherwise it is the V-statistic.
         """
         with precision():
             pairs = zip(self.kernels, self.posterior_variances, strict=True)

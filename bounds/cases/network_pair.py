@@ -183,8 +183,8 @@ def _pair(outputs: int, rows: Rows | None, seed: int) -> NetworkPair:
     first, second = _gaussian_pair(rng, shape, outputs, seed)
     loss = CROSS_ENTROPY.name if outputs > 1 else LOSS_OF_SEED.get(seed % 5, "absolute")
     x = rng.standard_normal((n, shape[1]))
-    # The signs make the first unit of the first network active on all inputs, so that its output is not 0 on every
-    # input.
+    # The signs make the first unit of the first network active on all inputs. So the outputs of this network are not
+    # all 0.
     x *= np.where(x @ first.hidden[0] < 0, -1, 1)[:, None]
     y = _labels(rng, n, outputs, loss)
     return NetworkPair(first, second, x, y, loss, farthest((first, second), x, y) if loss == SQUARED.name else None)

@@ -158,8 +158,8 @@ ANY_ORDER = Statement(
         Mutant("models that stay within a third", lambda part: part / 3 if part == REACH else part),
     ),
     necessity={
-        # The residual has 10 times the certifiable length, so that the ball contains no fit. On the way to a fit the
-        # gradients change their direction.
+        # The residual has 10 times the certifiable length, so that the ball around the checkpoint contains no fit. On
+        # the way to a fit the gradients change their direction.
         "certified": lambda: small_case(4, 10.0, "fc:3:erf", 20, "random", ball=1e-9),
         # The network is certified, but steps are 4 times as long as allowed.
         "steps": lambda: small_case(2, 0.01, "fc:3:erf", 40, "largest", longer=4.0),
@@ -167,8 +167,8 @@ ANY_ORDER = Statement(
         "visits": lambda: small_case(2, 0.01, "fc:3:erf", 40, "largest", left_out=True),
         # The network is certified, but the server moves six times as far as the mean of two clients.
         "server": lambda: small_case(2, 0.01, "fc:3:erf", 40, "largest", 2, server=6.0),
-        # The network is certified, but windows use one of two samples in twenty steps, the other in one, far shorter
-        # step.
+        # The network is certified, but in a window one of the two samples is used in twenty steps. The other sample is
+        # used in a single step, which is far shorter.
         "often": lambda: uneven_case(2, "fc:2:erf", 20),
     },
 )
@@ -261,8 +261,8 @@ STATEMENTS = (
             Mutant("models that stay within a quarter", lambda part: part / 4 if part == REACH_OF_LOSSES else part),
         ),
         necessity={
-            # The outputs have 10 times the certifiable distance from a band, so that the ball contains no fit. On the
-            # way to a fit the gradients change their direction.
+            # The outputs are 10 times the certifiable distance from the loss's interval of minimisers, so that the ball
+            # around the checkpoint contains no fit. On the way to a fit the gradients change their direction.
             "certified": lambda: loss_case(0, 10.0, "fc:3:erf", 20, "random", loss=band(0.2), ball=1e-9),
             # The network is certified, but steps are 4 times as long as allowed, so that outputs jump across a narrow
             # band.
@@ -271,8 +271,8 @@ STATEMENTS = (
             "visits": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=band(0.2), left_out=True),
             # The network is certified, but the server moves six times as far as the mean of two clients.
             "server": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", 2, loss=band(1e-6), server=6.0),
-            # The network is certified, but windows use one of two samples in twenty steps, the other in one, far
-            # shorter step.
+            # The network is certified, but in a window one of the two samples is used in twenty steps. The other sample
+            # is used in a single step, which is far shorter.
             "often": lambda: uneven_case(2, "fc:2:erf", 20, band(0.01), 0.01),
             # The outputs are where Huber's loss is linear: its slope is far smaller than their distance from the
             # labels.

@@ -118,8 +118,8 @@ STATEMENTS = (
             Mutant("models that stay within a fourth", lambda part: part / 4 if part == REACH else part),
         ),
         necessity={
-            # The residual has 300 times the certifiable length, so that the ball contains no fit. On the way to a fit
-            # the gradients change their direction.
+            # The residual has 300 times the certifiable length, so that the ball around the checkpoint contains no fit.
+            # On the way to a fit the gradients change their direction.
             "certified": lambda: rounds_case(3, 300.0, "fc:3:erf", 20, 3, 0.5, ball=1e-9),
             # The network is certified, but local steps are six times as long as the certificate's local steps.
             "steps": lambda: rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, longer=6.0),

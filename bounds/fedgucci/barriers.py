@@ -72,7 +72,7 @@ BESIDE = 1e-9  # the limits of the accuracy at a jump are taken at this distance
 
 
 def _lowest_near(case: CubeNetworks, place: float) -> float:
-    """The accuracy at a place of the segment. At a jump it is the lower one of the two limits."""
+    """The accuracy at a place of the segment. At a jump the result is the lower one of the two limits."""
     near = np.clip([place - BESIDE, place, place + BESIDE], 0, 1)
     return min(accuracy(between(*pair(case), a), case.x, case.y) for a in near)
 

@@ -358,7 +358,7 @@ MINIMISER = Hypothesis(
 
 
 def planar_counterexample() -> CurvedValley:
-    """A valley whose floor is curved, so that it differs from the straight line between a model and a minimiser.
+    """A valley with a curved floor. The floor differs from the straight line between a model and a minimiser.
 
     Of all minimisers, the minimiser nearest to the anchor is meant. On the floor the loss is 0. The floor contains the
     model and the minimiser. Between them most of the floor lies far below the straight line, at smaller y.

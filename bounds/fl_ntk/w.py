@@ -108,7 +108,7 @@ def _mean_and_spread(label: str, title: str, name: str, note: str, left: str = "
     )
 
 
-# probability that a confidence interval does not contain the value; it is small, so that no false alarm occurs
+# probability that a confidence interval does not contain the value; a small probability, so that no false alarm occurs
 ALPHA = 1e-6
 # relative tolerances for squares; the tolerances of the square roots are a tenth and a twentieth
 FIFTH, TENTH = sp.Rational(1, 5), sp.Rational(1, 10)

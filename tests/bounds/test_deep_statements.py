@@ -287,7 +287,7 @@ def test_no_two_networks_of_a_ladder_or_of_its_second_opinion_share_numbers():
     numbers = np.concatenate([weights.numpy().ravel() for weights in drawn])
     assert len(np.unique(numbers)) == numbers.size
     same = [WideNetwork.named(ERF)[0].model((8,), width).initial(1)["layer1.weight"] for width in (16, 32)]
-    # A wider network begins with the numbers of a narrow one of the same seed, so no seed may be used twice.
+    # A wider network begins with the numbers of a narrow network of the same seed, so no seed may be used twice.
     assert torch.equal(same[0], same[1][:16])
     steps = StepLadder(equal_points(0), ERF, 8, 0)
     assert steps.fresh().seed - steps.seed >= steps.n_runs

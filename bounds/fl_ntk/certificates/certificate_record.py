@@ -137,7 +137,7 @@ class Certificate(Trial):
 
 
 def above(value: float | None, digits: int = 6) -> str:
-    """A number with `digits` digits, rounded up, so that the printed claim is no stronger than the certified one."""
+    """A number with `digits` digits, rounded up, so that the printed claim is no stronger than the certified claim."""
     return _decimal(value, digits, ROUND_CEILING)
 
 

@@ -1,7 +1,7 @@
 """H_inf, the kernel at infinite width of a run's data, training on its features, and the remainder of a round.
 
-The remainder is what the map I - rho H_inf does not explain. Appendix C takes lambda and kappa of H_inf, and its
-recursion bounds this remainder.
+The remainder is the residual after a round minus I - rho H_inf times the residual before the round. Appendix C takes
+lambda and kappa of H_inf, and its recursion bounds this remainder.
 """
 
 from collections.abc import Callable
