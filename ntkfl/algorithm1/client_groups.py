@@ -1,4 +1,5 @@
-"""Algorithm 1 without the record of movements: groups of clients one after the other, so that temporaries stay small.
+"""Algorithm 1 without the record of movements: groups of clients train one after the other, so that temporary arrays
+stay small.
 
 The global state is the matrix u of hidden weights, (m, d). Within a round a client of c samples trains in one of two
 spaces. In weight space it keeps its change D of u, which takes two products of 2 m c d operations in each step. In

@@ -5,7 +5,8 @@ trains a group of clients, in one of the two spaces of `client_groups`.
 
 The neurons are dealt out to chunks of LANES neurons, and arrays have the shape (chunks, rows, LANES). The work goes
 through the chunks in pieces that stay in cache. BLAS forms the products, and one compiled pass does the work between
-them. Sums are taken in the order of pieces and of clients, so that the result does not depend on the number of threads.
+two products. Sums are taken in the order of pieces and of clients, so that the result does not depend on the number of
+threads.
 """
 
 from collections.abc import Callable, Iterable
@@ -130,8 +131,8 @@ def numbers_held(samples: int, d: int, dtype: str) -> float:
 
 
 def _fitting(x: np.ndarray, setup: Setup, kept: int, memory: float | None, tracked: bool) -> tuple[float, int]:
-    """The largest share of entries with which rounds use `SwitchTracking`, and the number of clients trained
-    together.
+    """The largest share of entries (see `switch_tracking`) with which rounds use `SwitchTracking`, and the number of
+    clients that are trained together.
     """
     n_clients, samples, d = x.shape
     space = (n_clients, numbers_held(samples, d, x.dtype.name), d, setup.width, x.itemsize, kept)
@@ -172,8 +173,8 @@ class ClientProducts:
     """Training by groups of clients that all have the same number of samples.
 
     The weights are read from the network, and the changes of the weights are added to the network's `total`. At most
-    `fit` clients are trained together. If there is a group for each thread and they all fit, each thread trains a
-    group; otherwise the threads share the neurons of one group.
+    `fit` clients are trained together. If there is a group for each thread and all these groups fit, each thread trains
+    a group; otherwise the threads share the neurons of one group.
     """
 
     def __init__(

@@ -1,4 +1,6 @@
-"""How many clients train together and in which space they train, and the outputs of a run without movements."""
+"""How many clients train together and in which space of `client_groups` they train, and the outputs of a run without
+movements.
+"""
 
 from typing import NamedTuple
 
@@ -79,7 +81,7 @@ def clients_at_once(
 def numbers_held(samples: int, d: int) -> int:
     """The largest number of numbers that XLA holds for a neuron and a client, as measured.
 
-    There are four for each sample and, in weight space, d for the change of the weights.
+    XLA holds four numbers for each sample and, in weight space, d numbers for the change of the weights.
     """
     return 4 * samples + (d if in_weight_space(samples, d) else 0)
 

@@ -38,7 +38,7 @@ def largest(values):
     f"{CHUNK})"
 )
 def begin(z0, c, gc, signs, frozen, lengths, z, moved):
-    """Set z to z0 + gc, and return the fields of `Seen`.
+    """Set z to z0 + gc, where gc is G C of `Neurons`, and return the fields of `Seen`.
 
     `moved` becomes each neuron's squared distance from its start, or 0 if `lengths` is False.
     """

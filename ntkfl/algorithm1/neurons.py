@@ -3,8 +3,9 @@
 The arrays have the shape (N c, m) and are written in place, since passes over them take most of the time.
 
 Within a round a client's coefficients are s_r sum_k p_i(k) [z_ir(k) >= 0]. Here p_i(k) is the client's residual times
-the step over sqrt(m), and s_r is the sign of neuron r. `summed` and the products with the Gram matrices leave out the
-signs, which are multiplied in afterwards. While `on` holds no pattern, it is used as scratch memory.
+the size of a local step, divided by sqrt(m), and s_r is the sign of neuron r. `summed` and the products with the Gram
+matrices leave out the signs, which are multiplied in afterwards. While `on` holds no pattern, it is used as scratch
+memory.
 
 `CompiledNeurons` has the same neurons in compiled passes, each of which does all its work on a chunk of neurons in
 cache. Its arrays are (chunks, N c, LANES). So the data of a chunk lie together, and the compiler handles several
@@ -32,7 +33,7 @@ class Seen(NamedTuple):
 
 
 class Neurons:
-    """Pre-activations Z = Z(0) + G C and coefficients C of all neurons, which move in every round.
+    """The pre-activations Z = Z(0) + G C and the coefficients C of all neurons; both change in every round.
 
     `x` has the samples by client, (N, c, d), with zero rows for clients of fewer than c samples. The squared lengths
     are 0 unless `movements` is True.

@@ -27,7 +27,8 @@ GROUPED = 2**21
 # with at least this many samples times neurons times local steps of all rounds, compiling the passes (three seconds)
 # saves time
 COMPILED = 2**28
-# with at least this size of the same product, compiling `switch_tracking` (three seconds) saves time in groups
+# with at least this many samples times neurons times local steps of all rounds, compiling `switch_tracking` (three
+# seconds) saves time in groups
 TRACKED = 2**30
 FEW_SAMPLES = 32  # for clients of up to this many samples, the compiled product with the Gram matrix is as fast as BLAS
 
@@ -73,8 +74,8 @@ def simulate(
 
     Raises:
         ValueError: several outputs, weights that do not fit, a round to keep beyond the last one, movements together
-            with float32, several devices or groups, a run that does not fit into `memory`, or into this machine's
-            memory.
+            with float32, with several devices or with groups, a run that does not fit into `memory` or into this
+            machine's memory.
         FloatingPointError: the run overflowed; the message names the round and the stability limit.
 
     Source: FL-NTK, Algorithm 1 (with k = 0..K-1, since the printed loop is circular; see fl-ntk/Alg1-update).
@@ -280,8 +281,8 @@ def in_legs(
 ) -> Iterator[tuple[int, State]]:
     """Yields the rounds 0, `every`, 2 `every` and so on up to `rounds`, each with the state of training after it.
 
-    The rounds between two of these are a leg. The last leg is shorter if `every` does not divide `rounds`. `train`
-    takes a state and the numbers of a leg's rounds, and returns the state after the leg.
+    A leg is the rounds from one yielded state to the next. The last leg is shorter if `every` does not divide `rounds`.
+    `train` takes a state and the numbers of a leg's rounds, and returns the state after the leg.
 
     Raises:
         ValueError: rounds negative or every not positive.

@@ -135,8 +135,8 @@ def passes(dtype: str) -> Passes:
         for e in range(len(entries)):
             entry = entries[e]
             c, i = entry.client, entry.sample
-            # compared with a neuron that keeps its pattern, `pull` is missing if this neuron was on at the start, and
-            # extra if it was off
+            # compared with a neuron that keeps its pattern, the neuron that switched lacks `pull` if it was active at
+            # the start, and has an additional `pull` if it was inactive
             if entry.switched:
                 more = -pull[c, i] if entry.start >= zero else pull[c, i]
                 entry.extra += more

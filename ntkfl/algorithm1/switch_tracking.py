@@ -13,8 +13,9 @@ terms. So, whichever neurons switch, |z_ir(k) - z_ir(0)| is at most the reach of
 
 A neuron whose |z_ir(0)| is beyond the reach does not switch. The outputs of the neurons that do not switch follow from
 N_ij = #{r: z_ir(0) >= 0, z_jr(0) >= 0}, the number of neurons that are active on both samples. Since s_r^2 = 1, the sum
-of s_r relu(z_ir) grows by sum_j G_ij N_ij Q_j, where Q_j = sum_(t<k) p_j(t). The other pairs of neuron and sample are
-called entries. Their pre-activations are computed in every step in which the neuron may have switched.
+of s_r relu(z_ir) grows by sum_j G_ij N_ij Q_j, where Q_j = sum_(t<k) p_j(t). A pair of a neuron and a sample is called
+an entry if |z_ir(0)| is within the reach. The pre-activation of an entry is computed in every step in which the neuron
+may have switched.
 
 A round takes two products with all samples, one before and one after its local steps, and holds a bit for each neuron
 and sample. Nothing is approximated: the results are those of Algorithm 1 up to rounding.
@@ -66,8 +67,8 @@ ROWS = 512  # samples of a tile; a tile has LANES neurons
 # the largest number of pieces of the neurons; it is fixed, so that sums do not depend on the number of threads
 PIECES = 64
 CHUNKS = 4  # the smallest number of chunks of a piece; with fewer, dealing out the chunks takes as long as the work
-# The next round's expected reach is this times the reach of this round. A round that needs a larger reach is computed
-# again.
+# The next round's expected reach is the present round's reach times this number. A round that needs a larger reach is
+# computed again.
 MARGIN = 1.25
 
 

@@ -36,9 +36,9 @@ def first_difference(answered: Trajectory, reference: Trajectory, allowed: np.nd
 def allowed(case: KitCase, precision: str) -> np.ndarray:
     """The largest error that is allowed for an answer of this precision after every round, (rounds,).
 
-    Let L be the largest number of the round, or 1 if that is larger. For float64 the error is 1e-10 L. For float32 it
-    is 16 times the sum of two errors: the largest error, up to that round, of the method's reference implementation if
-    it runs in float32, and the rounding error 1.2e-7 L.
+    Let L be the largest absolute value in the round, but at least 1. For float64 the error is 1e-10 L. For float32 the
+    error is 16 times the sum of two errors: the largest error, up to that round, of the method's reference
+    implementation if it runs in float32, and the rounding error 1.2e-7 L.
     """
     if precision == "float64":
         return np.array([_of_double(case.expected, number) for number in range(case.case.rounds)])
@@ -52,7 +52,7 @@ def rounds_allowed(
     values: Trajectory,
     precision: str,
 ) -> Iterator[tuple[Mapping[str, np.ndarray], float]]:
-    """The values of a computation after every round, and the largest allowed difference of `values` from them."""
+    """The values that `run` computes after every round, and how far `values` may be from these values."""
     if precision == "float64":
         for number, double in enumerate(run(case)):
             yield double, _of_double(values, number)

@@ -158,9 +158,10 @@ class ConformanceCase:
 
     @property
     def results(self) -> tuple[str, ...]:
-        """The names of the arrays that an implementation must return after every round: those of the model's tensors.
+        """The names of the arrays that an implementation must return after every round.
 
-        For LoRA it is only "weight", the weight base + B A, since the factors A and B are not unique.
+        They are the names of the model's tensors. For LoRA the only name is "weight", for the weight base + B A, since
+        the factors A and B are not unique.
         """
         return ("weight",) if self.model == "lora" else tuple(self.shapes)
 

@@ -156,7 +156,7 @@ def badge(result: Conformance) -> str:
 
 
 def described(together: tuple[Variant, ...]) -> str:
-    """The name of a variant and the change in words; for several variants one after the other.
+    """The names of the variants, each followed by the variant's change in words.
 
     Args:
         together: the variants, in the order in which they apply.

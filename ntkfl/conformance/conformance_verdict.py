@@ -1,4 +1,5 @@
-"""The verdict on an implementation's answers: they are those of the method, of a known variant of it, or others.
+"""The verdict on an implementation's answers: whether the answers agree with the method, with a known variant of the
+method, or with neither.
 
 A plain loop is the reference implementation of a method: a few lines of Python that train one client after the other.
 """
@@ -23,7 +24,8 @@ Answered = Sequence[tuple[KitCase, Trajectory]]  # cases of one method, with the
 
 
 def explanations(answered: Answered) -> tuple[tuple[Variant, ...], ...]:
-    """The variants that agree with every answer, or else the pairs of variants that do.
+    """The variants that agree with every answer; if no variant does, the pairs of variants that agree with every
+    answer.
 
     Pairs are tried only for methods whose plain loop needs only numpy.
     """
@@ -39,7 +41,10 @@ def explanations(answered: Answered) -> tuple[tuple[Variant, ...], ...]:
 
 
 def explained_in_part(answered: Answered) -> dict[Variant, int]:
-    """For each variant the number of those differing cases whose answer it explains, the largest number first."""
+    """For each variant, the number of cases whose answer differs from the reference and agrees with the variant.
+
+    The largest number comes first.
+    """
     known, counts = variants.of(answered[0][0].case.method), dict[Variant, int]()
     for case, values in answered:
         if _differs(case, values):
@@ -93,7 +98,9 @@ def _precision(values: Trajectory) -> str:
 
 
 class Agreement(StrEnum):
-    """Whether the answer to a case agrees with the reference; or whether all answers for a method do."""
+    """Whether the answer to a case agrees with the reference; or whether all answers for a method agree with their
+    references.
+    """
 
     EQUAL = "equal"
     DIFFERS = "differs"

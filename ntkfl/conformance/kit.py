@@ -178,7 +178,8 @@ def answers(
         for number, case in enumerate(cases):
             case.case.write(folder / str(number))
         for at, case in enumerate(cases):
-            if hung[case.case.method] >= HANGS:  # the process was ended when the last of them had no answer in time
+            # the process was ended when the last of these cases had no answer in time
+            if hung[case.case.method] >= HANGS:
                 yield Answer(fault=f"not run: {HANGS} cases of this method had no answer within {limit:g} s")
                 continue
             if process is None or process.ended:

@@ -96,7 +96,9 @@ class KitCase:
 
     @cached_property
     def expected(self) -> Trajectory:
-        """The values after rounds 1, 2, ... by name: of the model's tensors, and of other state of the plain loop."""
+        """The values after rounds 1, 2, ... by name. They are the values of the model's tensors and of other state of
+        the plain loop.
+        """
         kept = trajectory(self.case, loops_of(self.case.method).run)
         return kept | trajectory(self.case, self.equals) if self.equals else kept
 
@@ -149,7 +151,7 @@ ANCHORS = {"strength": 0.3, "anchor_momentum": 0.4, "calibration_rate": 0.05}
 GUCCI = {"beta": 0.7, "anchors": 2, "alpha": "uniform", "step": "joint"}
 AS_RELEASED = {"alpha": "half", "step": "sequential", "released": True}
 PLUS = {"tau": 0.5, "rho": 0.1}
-# for each method, by the prefix of the setting's name, the options
+# The options of each method. The key of some options is a prefix that is put before the name of the setting.
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "cyclic": {"": {}, "server-rate-": {"server_rate": 0.7}},
     "diloco": {"": {"momentum": 0.8, "server_rate": 0.7}},

@@ -328,7 +328,8 @@ def bounded(case: ConformanceCase, move: np.ndarray) -> np.ndarray:
 def fed_gma(
     case: ConformanceCase, threshold: float = 0.8, mask: str = "soft", released: bool = False, server_rate: float = 1.0
 ) -> States:
-    """FedGMA, Tenison et al. 2023. If `released`, it is as in IMA's code, but independent of the order of clients.
+    """FedGMA, Tenison et al. 2023. If `released`, FedGMA is computed as in IMA's code, but independently of the order
+    of clients.
 
     The agreement that is compared with `threshold` is the size of the mean sign over clients.
     """
@@ -350,8 +351,8 @@ def fed_gma(
 def fed_gma_released(case: ConformanceCase, threshold: float, overwritten: bool = True) -> States:
     """FedGMA as in IMA's code.
 
-    If `overwritten`, the sum so far takes the place of the received model, from which the next client's move is
-    computed.
+    A client's move is its own model minus the received model. If `overwritten`, the next client's move is its own model
+    minus the sum so far.
     """
     w: Any = case.start
     for t in range(case.rounds):

@@ -101,7 +101,7 @@ def fed_ex_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
 def f_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
     """FLoRA, Wang et al. 2024: the product of stacked factors is added to the base.
 
-    Clients then restart from the first factors.
+    In the next round, clients start again from the factors of the start model.
     """
     w, first = case.start, case.tensors(case.start)
     base = first["base.weight"]

@@ -31,7 +31,7 @@ class DrawnData:
 
     model: str
     sizes: tuple[int, ...] = SIZES  # each client's number of samples
-    copies: int = 0  # if not 0: there are so many clients, and all have copies of the first client's samples
+    copies: int = 0  # if not 0: the number of clients, all of which have copies of the first client's samples
     lacking: bool = False  # whether some clients have no samples of one class
     rank: int = 2  # rank of LoRA's factors
     seed: int = 0

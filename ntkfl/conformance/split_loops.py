@@ -76,7 +76,7 @@ def gradient(loss: Loss, w: W) -> W:
 def sharp(rho: float, eta: float | None = None) -> Callable[[Loss, W], W]:
     """The gradient at w + rho T^2 g / |T g|, where g is the gradient at w.
 
-    T is 1 or, with eta, |w| + eta for weights.
+    Without eta, T is 1. With eta, T is |w| + eta for tensors named weight, and 1 for other tensors.
     """
 
     def of(loss: Loss, w: W) -> W:
@@ -110,7 +110,7 @@ def descend(
 ) -> W:
     """SGD with momentum and weight decay.
 
-    For each batch it takes a step on each of losses(x, y, draws), and then calls after(before, w, batch).
+    For each batch, the function takes a step on each of losses(x, y, draws), and then calls after(before, w, batch).
     """
     velocity, rate = {name: torch.zeros_like(value) for name, value in w.items()}, case.rates[t]
     for x, y, draws, ends in case.batches(t, i):

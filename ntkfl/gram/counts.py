@@ -21,7 +21,7 @@ from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Weights
 
 UNIT_ROUNDOFF = 2.0**-53
-# added to |w| in error bounds; it exceeds all that underflow can lose if norms are in [1e-100, 1e100]
+# added to |w| in error bounds, so that they cover what underflow can lose if norms are in [1e-100, 1e100]
 UNDERFLOW = 2.0**-480
 LARGEST = 1e100
 # largest number of distances in a block of neurons: they stay in cache, and counts of a block are exact in float32
@@ -66,7 +66,7 @@ def initial_counts(x: Float[np.ndarray, "n d"], weights: Weights) -> InitialCoun
         error_sum += error.sum()
         sample = sample if len(sample) else np.abs(distance)
     # relu is 1-Lipschitz, so the errors of the distances add up. The sum makes m more roundings, and the factor |x_i|
-    # makes (d/2 + 5). The factor 1.001 covers products of errors and the rounding of this line.
+    # makes (d/2 + 5) more roundings. The factor 1.001 covers products of errors and the rounding of this line.
     rounding = (width + x.shape[1] + 5) * UNIT_ROUNDOFF * positive_sums
     outputs = Estimate(sums * norms, 1.001 * norms * (error_sum + rounding), "rounding bound", Rigour.ENCLOSED)
     return InitialCounts(at_least, at_most, doubtful, outputs, sample)

@@ -36,10 +36,10 @@ def deep(
     """Neural tangent kernel, at infinite width, of a fully connected network trained in all its layers.
 
     f(x) = w . phi(h_{L-1}) / m^(1/2), h_1 = W_1 x + bias b_1, h_{l+1} = (c/m)^(1/2) W_{l+1} phi(h_l) + bias b_{l+1},
-    with standard Gaussian weights w, W and b, and c = 2 for ReLU, 1 for erf and GELU (x times the Gaussian
-    distribution function). So the kernel of depth 2 with ReLU is `infinite` plus the contribution of the readout.
-    The kernel is exactly symmetric when z is None. Without biases the kernel of ReLU is homogeneous in each row, that
-    is, it scales with the norm of the row.
+    with the width m, standard Gaussian weights w, W and b, and c = 2 for ReLU, c = 1 for erf and GELU (x times the
+    Gaussian distribution function). So the kernel of depth 2 with ReLU is `infinite` plus the contribution of the
+    readout. The kernel is exactly symmetric when z is None. Without biases the kernel of ReLU is homogeneous in each
+    row, that is, it scales with the norm of the row.
 
     The error of an entry is a few roundings of |x_i||z_j| (plus bias^2), also at angles near 0 and pi. With GELU, from
     depth 3 on, between rows of a large norm or with a large bias, this error is larger by a factor of up to about that
@@ -382,7 +382,8 @@ def _of_parts(
 ) -> Pairs:
     """The angles whose halves have sin^2 : cos^2 = `apart` : `together`; 90 degrees where a pixel is 0.
 
-    The result is off by at most `error` and by an angle of at most `angle`.
+    The result has two errors: `error` bounds the first, as in `Pairs`, and `angle` bounds the second, an error of the
+    angles.
     """
     whole = apart + together
     empty = whole == 0
@@ -454,9 +455,9 @@ def _require_no_tiny(name: str, images: np.ndarray, norms: list[Rows]) -> None:
 
 
 def _sums(wide: np.ndarray) -> np.ndarray:
-    """One ninth of the sum of nine copies, in each of which the last two axes are shifted by -1, 0 or 1 pixel.
+    """One ninth of the sum of nine copies of `wide`, whose last two axes are shifted by -1, 0 or 1 pixel.
 
-    If there are two more axes for pixels before the last two, they are shifted by the same numbers of pixels.
+    If the two axes before the last two are for pixels too, each copy shifts them by the same numbers of pixels.
     """
     pairs = wide.ndim // 2
     h, w = wide.shape[-2] - 2, wide.shape[-1] - 2

@@ -104,7 +104,7 @@ class Relu:
     gain, homogeneous = 2.0, True
 
     def start(self, angle: np.ndarray, error: float) -> Pairs:
-        """The stored error is that of the angle."""
+        """The stored error is the error of the angle."""
         return Pairs(*halved(angle), error + 20 * U)
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
@@ -112,7 +112,7 @@ class Relu:
         return pairs.error + angle
 
     def rows(self, rows: Rows) -> Rows:
-        """The roots of E[phi(u)^2], which is half the variance of u."""
+        """The roots of E[phi(u)^2]; the mean E[phi(u)^2] is half the variance of u."""
         return Rows(rows.norm * np.sqrt(0.5), rows.error + 2 * U)
 
     def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
@@ -194,7 +194,7 @@ class Smooth(ABC):
         """The two moments in closed form."""
 
     def start(self, angle: np.ndarray, error: float) -> Pairs:
-        """The stored errors are those of h and g."""
+        """The stored errors are errors of h and g."""
         h, g = halved(angle)
         return Pairs(h, g, np.sqrt(h * g) * error + error**2)
 

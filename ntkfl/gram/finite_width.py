@@ -1,7 +1,7 @@
 """Gram matrices of networks of finite width.
 
-For two-layer ReLU networks they are computed from exact integer counts of active neurons, for any other network from
-products of its gradients.
+The Gram matrices of two-layer ReLU networks are computed from exact integer counts of active neurons. The Gram matrix
+of any other network is computed from products of the network's gradients.
 
 The counts need no Jacobian. Only one block of neurons, or a few gradients, are in memory at a time.
 """
@@ -325,8 +325,8 @@ def jacobian_gram(
 
     The readout has signs +-1, and relu'(0) = 1.
 
-    The squares of the signs are 1, so this is `finite(x, u, w)`. It takes m n^2 operations, while J alone has m n d
-    entries.
+    The squares of the signs are 1, so the product J(u)^T J(w) is `finite(x, u, w)`. The product is computed in m n^2
+    operations, while J alone has m n d entries.
 
     Args:
         x: samples, shape (n, d).
@@ -379,11 +379,11 @@ def initial(
     block: int = 16,
     devices: Sequence[Any] = (),
 ) -> Float[np.ndarray, "n n"]:
-    """H(0) of the network that `initialisation.draw` gives for this seed; the width may be any, since the weights are
+    """H(0) of the network that `initialisation.draw` gives for this seed; any width is possible, since the weights are
     never all in memory.
 
-    The result equals `finite(x, draw(width, d, seed).hidden)` bit for bit, whatever the `block` and the `devices`. It
-    takes memory O(n^2 + block). Only the rounding of H(0) depends on sigma.
+    The result equals `finite(x, draw(width, d, seed).hidden)` bit for bit, whatever the `block` and the `devices`. The
+    computation takes memory O(n^2 + block). Only the rounding of H(0) depends on sigma.
 
     Args:
         x: samples, shape (n, d).

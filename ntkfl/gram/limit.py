@@ -159,8 +159,8 @@ def infinite(
     """First-layer NTK of f(x) = a . relu(U x) / sqrt(m) at infinite width: x_i.z_j (pi - angle_ij) / (2 pi).
 
     Rows may have any nonzero norm; the kernel is homogeneous in each of them, and entries below 2^-1022 are rounded to
-    multiples of 2^-1074. When z is None, the result is exactly symmetric with the diagonal |x_i|^2 / 2. The memory used
-    is that of the result and of blocks of 2^17 entries.
+    multiples of 2^-1074. When z is None, the result is exactly symmetric with the diagonal |x_i|^2 / 2. The computation
+    takes the memory of the result and of blocks of 2^17 entries.
 
     Args:
         x: samples, shape (n, d).
@@ -251,7 +251,7 @@ def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = Non
 
 
 def signed_angles(x: np.ndarray, z: np.ndarray | None) -> Float[np.ndarray, "n p"]:
-    """The angle if it is at most pi/2, otherwise the angle minus pi, which is accurate also near pi."""
+    """The angle if it is at most pi/2, otherwise the angle minus pi. The difference is accurate also near pi."""
 
     def entry(_: np.ndarray, angle: np.ndarray, to_pi: np.ndarray) -> np.ndarray:
         # an angle of pi gives the negative float nearest to 0, since 0 itself means an angle of 0

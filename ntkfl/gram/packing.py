@@ -36,7 +36,8 @@ def active_words(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> UI
     for start in range(0, len(u), step):
         part = other[start : start + step]
         dot = np.matmul(single, part.T, out=room[: len(x) * len(part)].reshape(len(x), -1))
-        dot[:, len(u) - start :] = np.nan  # fills columns without a neuron, since NaN is neither >= 0 nor small
+        # columns without a neuron are filled with NaN, which is neither >= 0 nor small
+        dot[:, len(u) - start :] = np.nan
         first, count = start // BITS, pack(dot, unit_product_error(x.shape[1]), out, start // BITS, undecided)
         if count > len(undecided):
             some = words(activations(x, u[start : start + step]))

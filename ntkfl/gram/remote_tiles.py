@@ -1,4 +1,5 @@
 """Kernel matrices in tiles that are held outside this process: on a torch device, or by the workers of a Dask cluster.
+As in `tiles`, the rows of a matrix are stored in slabs, which are groups of consecutive rows.
 
 The entries of the tiles on a device are computed by this machine's processors; the device multiplies the tiles. On a
 cluster, every worker multiplies its rows, and the results are added in the order of the rows.
@@ -96,7 +97,9 @@ class DeviceTiles(Tiles):
         return 0.0
 
     def of_slabs(self, function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
-        """The values of a function of each slab and these arguments, in the slabs' order; each slab is copied here."""
+        """The values of a function of each slab and these arguments, in the slabs' order; each slab is copied to the
+        host.
+        """
         for slab in self.slabs:
             interruption.check()
             yield function(slab.cpu().numpy(), *arguments)
@@ -180,7 +183,7 @@ class DaskTiles(Tiles):
     slabs: tuple[np.ndarray, ...] = ()
     client: Client
     shares: tuple[Future, ...]
-    checksums: tuple[int, ...]  # checksums of the entries of each share
+    checksums: tuple[int, ...]  # checksums of the entries that each worker holds
     entries: str
 
     @classmethod

@@ -31,9 +31,9 @@ def smallest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
     """An enclosure of the smallest eigenvalue of a symmetric matrix (n, n).
 
     For up to 200 rows the enclosure comes from ball arithmetic, that is from intervals in long precision. For more
-    rows, the lower end follows from a Cholesky factorisation of h - s I that runs to completion, and from its backward
-    error. The upper end is a Rayleigh quotient with its rounding error. The errors of the entries of an Estimate widen
-    the enclosure by Weyl's inequality.
+    rows, the lower end follows from a number s for which a Cholesky factorisation of h - s I runs to completion, and
+    from the backward error of this factorisation. The upper end is a Rayleigh quotient with its rounding error. The
+    errors of the entries of an Estimate widen the enclosure by Weyl's inequality.
 
     Args:
         h: a symmetric matrix, shape (n, n), or an Estimate of one.
@@ -59,7 +59,7 @@ def smallest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
 
 
 def largest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
-    """An enclosure of the largest eigenvalue of the symmetric matrix h, a number; see `smallest_eigenvalue`.
+    """An enclosure of the largest eigenvalue of a symmetric matrix (n, n); see `smallest_eigenvalue`.
 
     Args:
         h: a symmetric matrix, shape (n, n), or an Estimate of one.
@@ -80,7 +80,7 @@ def _exponent(h: np.ndarray | Estimate) -> int:
 
 
 def _scaled(h: np.ndarray | Estimate, exponent: int) -> Estimate:
-    """2^exponent h, exact up to underflow, which the error includes."""
+    """2^exponent h, exact up to underflow; the error of the result includes the underflow."""
     value, error = (h.value, h.error) if isinstance(h, Estimate) else (real_array("the matrix", h), np.zeros(()))
     underflow = SMALLEST if exponent < 0 else 0.0
     with np.errstate(under="ignore"):
@@ -143,7 +143,7 @@ def _row_blocks(h: np.ndarray) -> Iterator[slice]:
 def _by_ball_arithmetic(entries: bytes) -> Estimate:
     """The smallest eigenvalue, by ball arithmetic, of the matrix with these entries.
 
-    It is cached, since several statements about a network need it.
+    The result is cached, since several statements about a network need this eigenvalue.
     """
     h = np.frombuffer(entries)
     h = h.reshape(isqrt(h.size), -1)

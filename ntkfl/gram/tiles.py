@@ -33,8 +33,8 @@ from ntkfl.memory import largest, require, shown
 from ntkfl.messages import refusing
 from ntkfl.problem import finite_array, real_array
 
-# After these bytes the file has 32 bytes of the mark, 8 of the count of whole slabs, and 8 for the nearest row of each
-# slab.
+# After these bytes the file has 32 bytes of the mark (a hash that tells matrices apart), 8 bytes of the count of whole
+# slabs, and 8 bytes for the nearest row of each slab.
 MAGIC = b"ntkfl tiles 2\n"
 MARK, WORD, PAGE = 32, 8, 4096  # bytes; the first slab begins on a page
 
@@ -167,7 +167,7 @@ class Expansion(NamedTuple):
 
     basis: Callable[[np.ndarray], np.ndarray]  # b, which maps points (p, d) to (p, k)
     coefficients: Float[np.ndarray, "T k C"]
-    terms: int  # number of terms in all sums for one value
+    terms: int  # number of terms that are added for one value h(x) c, in all sums together
 
 
 @refusing({"seen": "it is fingerprint"})
@@ -568,10 +568,10 @@ def tiles_bytes(n: int, dtype: str) -> float:
 
 
 def tiles_room(n: int, dtype: str) -> float:
-    """Bytes of the entries of a slab before they are stored, which is the memory needed if the tiles are in a file.
+    """Bytes of the entries of a slab before they are stored; tiles in a file need only these bytes in memory.
 
-    The bytes of a slab's symmetric part are counted three times, those of the rest one and a half times. A call of a
-    user's kernel may take more.
+    The bytes of a slab's symmetric part are counted three times, and the bytes of the rest one and a half times. A call
+    of a user's kernel may take more.
     """
     return 8 * 1.5 * min(n, SLAB) * (n + min(n, SLAB))
 
@@ -591,8 +591,8 @@ def _nearest(slab: np.ndarray) -> int:
 
 
 def _require_same(kernel: Kernel, x: np.ndarray, slabs: Sequence[np.ndarray], file: TilesFile) -> None:
-    """Refuse a file that has another kernel, if one row in 256, or the row of a slab's largest entry off the diagonal,
-    shows it.
+    """Refuse a file that has another kernel, if the difference shows in one row of 256, or in the row of a slab's
+    largest entry off the diagonal.
 
     Other rows are not checked. The kernel is called once, since most of its work is to prepare all samples.
     """
@@ -653,7 +653,7 @@ NULL = 1e-12  # eigenvalues of the landmarks' matrix below this share of the lar
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """The kernel phi(x) . phi(z). With `kernel_regime(..., matrix_free=True)` rounds need 8 n m bytes.
+    """The kernel phi(x) . phi(z). With `kernel_regime(..., matrix_free=True)` the rounds of n samples need 8 n m bytes.
 
     Args:
         of: phi, samples (p, d) -> (p, m).
@@ -765,7 +765,7 @@ class FeatureGram(HeldGram):
     def product_rounding(self) -> float:
         """A bound of |fl(F (F' v)) - H v|_F / |v|_F, and of the rounding errors of fl(F' F) and of a block's entries.
 
-        These are sums of n and of m terms.
+        The entries of the products are sums of n or of m terms.
         """
         return 1.01 * (sum(self.held.shape) + 8) * UNIT * self.trace
 

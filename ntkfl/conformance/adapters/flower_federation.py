@@ -1,8 +1,8 @@
 """Adapter for Flower as a real federation on one machine: a server and a process for every client, by gRPC.
 
-It runs only cases of plain FedAvg with all clients in every round, since one cannot prescribe which clients Flower
-draws. All connections are on the loopback address. As a script, `python flower_federation.py CASE.py FOLDER CLIENT
-ADDRESS` is one client.
+The adapter runs only cases of plain FedAvg with all clients in every round, since an adapter cannot prescribe which
+clients Flower draws. All connections are on the loopback address. As a script, `python flower_federation.py CASE.py
+FOLDER CLIENT ADDRESS` is one client.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from flwr.serverapp.strategy import (
 )
 from flwr.supercore.task_identity import TaskIdentity
 
-# the identity that messages of Flower need, with numbers as in a server app
+# Flower's messages need an identity of the task, the run and the node, which a server app would have.
 TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
 PACKAGES = ("flwr",)
 ALIKE = "dp-fedavg", "fl-ntk"  # for these methods all clients are given the same weight

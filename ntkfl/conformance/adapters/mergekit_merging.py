@@ -1,6 +1,7 @@
 """Adapter of the conformance kit for mergekit, whose methods `ties` and `task_arithmetic` merge tensor by tensor.
 
-Clients take the case's own local steps. Their weights are equal, or their numbers of samples if the case says so.
+Clients take the case's own local steps. In the merge, clients count equally, or by their numbers of samples if the case
+says so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Adapter of the conformance kit for peft: task arithmetic and TIES of its merge_utils, and merging of LoRA adapters.
+"""Adapter of the conformance kit for peft: task arithmetic and TIES from peft's merge_utils, and peft's combinations of
+LoRA adapters.
 
-Nothing is trained by peft, since clients take the case's own local steps. peft merges tensor by tensor. Its
-combinations of adapters are "linear", used for FedIT, "cat", used for FLoRA, and "svd", used for FlexLoRA.
+Nothing is trained by peft, since clients take the case's own local steps. peft merges tensor by tensor. Of peft's
+combinations of adapters, "linear" is used for FedIT, "cat" for FLoRA, and "svd" for FlexLoRA.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def run(case: Any) -> Any:
 
 
 def models(case: Any) -> Any:
-    """The model after every round. Its tensors are merged one by one."""
+    """The model after every round. The tensors of the model are merged one by one."""
     given = case.options
     if given.get("weighted"):
         raise NotImplementedError("peft divides by the number of models, not by their weights")

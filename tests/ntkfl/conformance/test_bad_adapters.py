@@ -95,7 +95,7 @@ AT = dict(zip(BAD, PLACES, strict=False))  # Each kind of fault has a case of it
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory):
-    """Returns the verdicts on one adapter that is bad in every way, in each case in another way."""
+    """Returns the verdicts on one adapter that has every fault of this file, each fault in a case of its own."""
     folder = tmp_path_factory.mktemp("bad")
     bad = "".join(f"\n    if case.name == {AT[kind]!r}:\n        {line}" for kind, (line, _) in BAD.items())
     (folder / "adapter.py").write_text(

@@ -29,7 +29,7 @@ each_case = pytest.mark.parametrize("case", KIT, ids=lambda case: case.case.name
 def slow_if(case):
     """Marks the easier of two settings as slow.
 
-    The torch loops take longest, so quick tests run them on limits and on the harder setting only.
+    The torch loops take longest, so quick tests run these loops only on limit cases and on the harder setting.
     """
     return pytest.mark.slow if case.case.name.endswith("network-plain") else ()
 
