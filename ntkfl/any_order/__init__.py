@@ -15,8 +15,8 @@ Theorem. Let w*_r.x_i > D kappa_ri where s_ri = 1, and -w*_r.x_i > D kappa_ri wh
 2 - eps, where E = diag(sqrt eta_i) and J has the rows g_i(W), i in B. Then W+ has both properties, too, and |W+ - W*|^2
 <= |W - W*|^2 - eps sum_B eta_i r_i^2. So from W0 on the distance |W - W*| never grows, whatever the batches, their
 order, the clients and the numbers of local steps are. A mean of such models, with weights p_c that sum to 1, has both
-properties too, by convexity. This covers server steps g in [0, 1]: W + g sum_c p_c (W_c - W) = (1-g) W + g sum_c p_c
-W_c.
+properties too, by convexity. Such means cover server steps g in [0, 1]: W + g sum_c p_c (W_c - W) = (1-g) W + g sum_c
+p_c W_c.
 (2) The sum over all steps of eps eta_i r_i^2 is at most D^2, where the steps of client c are multiplied by their weight
 g p_c in the mean.
 (3) Let eps > 0 be fixed, let every sample be in a batch again and again, with step sizes above a fixed number > 0, and
@@ -24,9 +24,9 @@ let every client that trains in a round count in the mean of the round with a we
 residuals tend to 0 and the weights converge.
 (4) |f_W(x) - f_W*(x)| <= |a| D |x| for every later W, and |f_W(x) - f_W0(x)| <= 2 |a| D |x|.
 
-The proof is on the page named below. It has two main parts. First, the identity <g_i(W), W* - W> = r_i holds exactly,
-by homogeneity, as long as W has the signs of W* off A. Second, all steps are in V, and along V no sign off A can change
-within the distance D of W*.
+The proof is on the page named below. The proof has two main parts. First, the identity <g_i(W), W* - W> = r_i holds
+exactly, by homogeneity, as long as W has the signs of W* off A. Second, all steps are in V, and along V no sign off A
+can change within the distance D of W*.
 
 A network may have several outputs, a_r in R^C, since the signs do not depend on the output. There is then a row phi_io
 = (a_ro s_ri x_i)_r for each sample and output, n C + |A| rows in all. The gradients of all outputs of a batch are in V,

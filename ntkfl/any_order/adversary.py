@@ -53,7 +53,8 @@ class Network:
     def inner(self, w: np.ndarray) -> np.ndarray:
         """The pre-activations x w^T of all samples, (n, m).
 
-        They are cached for the last W, since many batches begin at the same W. So the array W must not be changed.
+        The products are cached for the last W, since many batches begin at the same W. So the array W must not be
+        changed.
         """
         last = self._last
         if last[0] is not w:

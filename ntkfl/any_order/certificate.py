@@ -410,7 +410,7 @@ def certify_any_order(
     Raises:
         ValueError: weights that do not fit the data or are not finite, numbers outside 1e-50 to 1e50. More memory
             needed than `memory`: the message says how much, and no work has begun. A negative most_held. A loss without
-            minimiser, or one that does not take these labels.
+            minimiser, or a loss that does not take these labels.
 
     Example:
         >>> import ntkfl
@@ -477,7 +477,7 @@ def minimised(loss: ConvexLoss | str, problem: Problem) -> tuple[ConvexLoss, lis
     """The loss, and for each output of each sample the ends of the interval in which the loss is minimal.
 
     Raises:
-        ValueError: a loss without minimiser or of too steep a slope, or one that does not take these labels.
+        ValueError: a loss without minimiser or of too steep a slope, or a loss that does not take these labels.
     """
     loss = loss_of(loss) if isinstance(loss, str) else loss
     require_kind("loss", loss, ConvexLoss, "'hinge'")

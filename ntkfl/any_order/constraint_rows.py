@@ -125,7 +125,7 @@ NO_PAIRS = Pairs(np.zeros(0, int), np.zeros(0, int))
 def near_pairs(neurons: Pass, reach: float, most: int) -> Pairs | None:
     """Every pair with |w_r.x_i| <= reach |x_i|, and perhaps others, nearest first; None if there are more than `most`.
 
-    All pairs left out have |w_r.x_i| > reach |x_i|, and the sign of w_r.x_i is the one that the pass has found.
+    All pairs that are left out have |w_r.x_i| > reach |x_i|, and the pass has found the right sign of w_r.x_i.
     """
     network = neurons.network
     x, norms = network.x, np.linalg.norm(network.x, axis=1)
@@ -208,8 +208,8 @@ class ConstraintRows:
 
     @cached_property
     def pairs(self) -> Float[np.ndarray, "C C n n"]:
-        """The sums sum_r b_ar b_br s_ri s_rj with s = 0 on A; only the contributions of neurons of A differ from those
-        in the pass.
+        """The sums sum_r b_ar b_br s_ri s_rj with s = 0 on A; only the contributions of neurons of A differ from the
+        contributions in the pass.
         """
         out, touched = self.neuron_pass.pairs.copy(), np.unique(self.neuron)
         if len(touched):

@@ -1,7 +1,7 @@
 """The search for the set A of held pairs of the theorem in `ntkfl.any_order`.
 
-Pairs that fail the theorem's sign condition are added to A, that is, held at their kinks w*_r.x_i = 0. This is repeated
-until no pair fails or the search gives up.
+Pairs that fail the theorem's sign condition are added to A, that is, held at their kinks w*_r.x_i = 0. This step is
+repeated until no pair fails or the search gives up.
 """
 
 from dataclasses import dataclass

@@ -58,10 +58,11 @@ class RoundMatrices:
     """
 
     state: Estimate  # T, (s, s)
-    # N_j, (p, s). N_j z is y minus the outputs, on all rows, of one of the models at which gradients are taken. These
-    # are the server's model, and each client's model after each local step but the last.
+    # N_j, (p, s). N_j z is y minus the outputs, on all rows, of one of the models at which gradients are taken. The
+    # models at which gradients are taken are the server's model, and each client's model after each local step but the
+    # last.
     models: tuple[Estimate, ...]
-    ends: tuple[Estimate, ...]  # (p, s); they give y minus the outputs of each client's last model
+    ends: tuple[Estimate, ...]  # (p, s); they map z to y minus the outputs of each client's last model
     unit: float  # about how far a remembered vector of length 1 moves the model; used as a scale in the norms of states
 
 

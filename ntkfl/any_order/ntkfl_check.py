@@ -14,7 +14,7 @@ y_io sqrt(q) for the row of a sample and output, and 0 for the row of a held pai
 Theorem (docs/proofs/any_order.md in ntkfl's repository). Let |W - W*| <= D. For every pair that is not held, let
 w*_r.x_i have the sign that s_ri says, and let |w*_r.x_i| > D |projection of x_i (x) e_r on the rows of C|. Train on
 with steps below the limits that this script prints, in any order of batches and clients, with means of clients' models.
-Then W stays within D of W*. J J' has no eigenvalue below the printed one. Here J has the gradients at all samples,
+Then W stays within D of W*. J J' has no eigenvalue below the printed number. Here J has the gradients at all samples,
 except samples that, with their labels, are positive multiples of earlier samples. Residuals tend to 0 under three
 conditions: every sample is in a batch again and again; steps are above one fixed positive number and below another that
 is less than the limits; and each client that trains has at least some fixed weight in its mean.
@@ -183,7 +183,7 @@ def check(folder):
         limits.append(below((2 * root_of << 2 * bits + 2 * b_bits) / top))
 
     # Every later output on a test input x differs from the output of P by at most D |x| times the norm of the readout
-    # of those neurons that can be active on x.
+    # of the neurons that can be active on x.
     moves = product([[u * v for u, v in zip(a, row, strict=True)] for row in transposed(c)], [x[i] for i in at])
     point = transposed([list(map(add, u, v)) for u, v in zip(w, moves, strict=True)])
     classes = dict(enumerate(b)) if outputs > 1 else {1: b[0], -1: [0] * len(w)}

@@ -152,7 +152,7 @@ def trained_checkpoints(
         every: rounds between checkpoints.
         momentum: whether the server has tuned momentum; for squares only.
         loss: the loss of an output and its label; default squares.
-        start: the network to train on from, without momentum; default that of setup.seed.
+        start: the network to train on from, without momentum; default: the network of setup.seed.
 
     Raises:
         ValueError: momentum with a start. Also as `loss_checkpoints`.
@@ -187,7 +187,7 @@ def watch_any_order(
         momentum: whether the server has tuned momentum until a certificate holds. The training that is certified has no
             momentum.
         loss: the loss of the training; default squares.
-        start: the network to train on from, without momentum; default that of setup.seed.
+        start: the network to train on from, without momentum; default: the network of setup.seed.
     """
     for reached, weights in trained_checkpoints(problem, setup, rounds, every, momentum, loss, start):
         certificate = certify(problem, weights)
