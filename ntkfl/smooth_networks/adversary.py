@@ -123,7 +123,7 @@ def attack_network(
         seed: the seed of all draws; default 0.
         longer: factor on the step sizes, default 1; a value above 1 is outside the theorem's conditions.
         server: the server's step on a mean, default 1; a value above 1 is outside the theorem's conditions.
-        visits: the largest ratio of two samples' sums of step sizes in a window; default that of the certificate; a
+        visits: the largest ratio of two samples' sums of step sizes in a window; default: the certificate's ratio; a
             larger ratio is outside the theorem's conditions.
         left_out: number of samples that no window uses, default 0; a value above 0 is outside the theorem's conditions.
 

@@ -131,7 +131,7 @@ def require_memory(layers: Iterable[tuple[int, int, int]], problem: Problem, mem
     """Refuse a certificate that does not fit.
 
     `layers` has three numbers for each layer: entries of the weight, outputs, and further entries that are kept for a
-    convolution. The further entries are those of the unfolded pixels of a sample and of the gradient of an output.
+    convolution. The further entries belong to the unfolded pixels of a sample and to the gradient of an output.
 
     Raises:
         TooLittleMemory: the certificate does not fit. ValueError: a memory that is no number of bytes.

@@ -52,9 +52,9 @@ def jax_layers(
     """The layers of f(params, x), x of shape (n, features); all parameters are trained.
 
     A division by a number is treated as a product with the float64 nearest to its inverse. Outputs and gradients of the
-    layers are compared with those of the function at some inputs, at these parameters and at others nearby. Other
-    parameters are needed because a readout of zeros would hide all layers before it. It is not detected if the function
-    has other layers for numbers of samples that are not tried.
+    layers are compared with the function's outputs and gradients at some inputs, at these parameters and at other
+    parameters nearby. Other parameters are needed because a readout of zeros would hide all layers before it. If the
+    function has other layers for numbers of samples that are not tried, this difference is not detected.
 
     Raises:
         ValueError: an operation that such layers do not have (the message names it); or the comparison fails.

@@ -15,7 +15,7 @@ the stored theta, L_i bounds the norm of the Hessian of f_i, and L_J is a Lipsch
 
 Theorem (docs/proofs/smooth_networks.md in ntkfl's repository). Let the inequalities of the function `window` below
 hold. Within the reach that this script prints, let the losses of the other samples be 0 and, with huber, let all losses
-be half squares. Train on the sum of the losses of all samples, with step sizes up to the printed one, with any clients
+be half squares. Train on the sum of the losses of all samples, with step sizes up to the printed step, with any clients
 and with means of their models. Let the training consist of windows in which the kept samples' sums of step sizes differ
 by a factor of at most v. Then training goes no farther than the printed reach. A window without means, with exactly the
 printed step, multiplies the squared distance to the nearest fit by at most the printed factor.

@@ -27,7 +27,8 @@ ROUNDINGS = 4  # allowed difference from the values that torch computes, as a mu
 def layers_of(
     network: nn.Module | WideNetwork | Callable[..., Any], params: Any, features: int | None = None
 ) -> tuple[Layer, ...]:
-    """The layers of a network, from input to output; the last one has an activation if the network ends with it.
+    """The layers of a network, from input to output; the last layer has an activation if the network ends with an
+    activation.
 
     `features` is the number of features. Functions need it, and so do convolutional networks of `ntkfl.networks.wide`,
     whose images are square.
@@ -89,8 +90,8 @@ def layers_of(
 
 
 def _require_same(module: nn.Module, layers: tuple[Layer, ...], params: Mapping[str, np.ndarray]) -> None:
-    """Compare outputs and a gradient with those of torch at random inputs, since a module's `forward` may have been
-    replaced.
+    """Compare outputs and a gradient with torch's outputs and gradient at random inputs, since a module's `forward` may
+    have been replaced.
 
     Nothing is compared if weights are so large that outputs are infinite. A difference at other inputs is not detected.
 

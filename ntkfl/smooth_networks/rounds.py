@@ -90,7 +90,7 @@ class LinearRounds:
     clients: tuple[ClientModels, ...]  # the models of the clients in a round
 
     def scaled(self, factor: float) -> LinearRounds:
-        """The bounds for `factor` times the residual; they are valid if the memory is empty."""
+        """The bounds for `factor` times the residual; the bounds are valid if the memory is empty."""
         return replace(self, start=self.start * factor, fit=self.fit * factor)
 
 
@@ -260,8 +260,8 @@ def proved_methods(steps: Steps, linear: LinearRounds, curvature: Curvature) -> 
 class _Effect:
     """Bounds for one round.
 
-    They are bounds of |S z| and of |w| after the round, where w is the part of the memory outside the linear model; of
-    the distance that models move; and of the part of the server's move that is due to second derivatives.
+    The fields are bounds of |S z| and of |w| after the round, where w is the part of the memory outside the linear
+    model; of the distance that models move; and of the part of the server's move that is due to second derivatives.
     """
 
     state: arb
@@ -344,7 +344,7 @@ def method_inequalities(steps: Steps, linear: LinearRounds, together: float, rad
 def _balance(steps: Steps, linear: LinearRounds, tau: arb) -> float:
     """A number lambda for which max(|S z|, |w| / lambda) has nearly the smallest rate.
 
-    It is the quotient of the two entries of the Perron vector of A, the matrix by which a round at most multiplies
+    lambda is the quotient of the two entries of the Perron vector of A, the matrix by which a round at most multiplies
     (|S z|, |w|).
     """
     of_state, of_rests = (_effect(steps, linear, tau, arb(s), arb(w)) for s, w in ((1, 0), (0, 1)))
@@ -517,8 +517,8 @@ def certify_rounds(
         shares: positive weights of the clients in the mean, shape (N,), allowed only without a method; None for 1/N
             each.
         method: fl-ntk, fedavg, fedavgm, fedprox, scaffold or feddyn; None for federated averaging with these shares.
-        options: the method's options, as in training; setup.eta_global is its server_rate, if it has one. Default: the
-            method's own defaults.
+        options: the method's options, as in training; setup.eta_global is the method's server_rate, if the method has a
+            server_rate. Default: the method's own defaults.
         remembered: the memory of server and clients at the beginning, as `certify_method` takes it; default 0.
         memory: bytes that the certificate may take; None for all free memory.
 
