@@ -28,8 +28,8 @@ def machine_code(signature: Any, **options: Any) -> Callable[[Callable], Callabl
     """`numba.njit` with one signature; the compiled function releases the interpreter's lock.
 
     If the environment variable NUMBA_CACHE_DIR names a folder, machine code is kept there for later processes on the
-    same kind of processor. It is compiled again if the source file has changed. Without the variable no machine code is
-    written, and none is read from a file. Numba reads such files by unpickling them.
+    same kind of processor. The function is compiled again if the source file has changed. Without the variable no
+    machine code is written, and none is read from a file. Numba reads such files by unpickling them.
 
     A function that calls compiled functions must be defined in a module and not within another function, because code
     of nested functions is kept under names that no later process finds.

@@ -53,7 +53,7 @@ class Estimate:
         value: a number or an array.
         error: half-width of the enclosure, not negative; a number or an array of value's shape.
         method: how the error was obtained: "exact", "ball", "rounding bound", "two summation orders", "Clopper-Pearson
-            95%", ... It is for people to read, and no decision depends on it.
+            95%", ... This text is for people to read, and no decision depends on it.
         rigour: how far the error may be trusted; default measured. `Estimate.exact` sets it to exact.
 
     Raises:

@@ -178,9 +178,9 @@ def kernel_regime(
         matrix_free: whether rounds take products with tiles (square pieces) of H in place of the eigenvectors of H;
             default False. Tiles take half the memory of H or less, but `rate` and `stable` may then be unknown. "auto":
             tiles are used only if the eigenvectors do not fit the memory. "float64", "float32": the type of the tiles'
-            entries; True: float64 if such tiles fit, otherwise float32. It is tested whether a kernel function is
-            symmetric. H_ij is compared with H_ji for the pairs within every block of 2048 successive samples, and for
-            64 by 64 pairs of each block with the samples before it. All other pairs count as symmetric.
+            entries; True: float64 if such tiles fit, otherwise float32. A kernel function is tested for symmetry. H_ij
+            is compared with H_ji for the pairs within every block of 2048 successive samples, and for 64 by 64 pairs of
+            each block with the samples before it. All other pairs count as symmetric.
         memmap: a file that holds the tiles in place of memory. Disk space for it is taken before the work begins. If
             the file already has tiles of the same samples, kernel and type, for example because an earlier process was
             killed, the missing tiles are added; a complete file is only read. One row in 256 is computed again, to see
@@ -194,16 +194,17 @@ def kernel_regime(
 
     Raises:
         ValueError: client_steps that are not one positive integer for each client; step_factors that are not positive;
-            a window on a method whose clients train in turn, or together with a schedule; an empty schedule or one with
-            a value that is no step; a schedule for a method whose memory the engine finds by simulating a round. A Gram
-            matrix of the wrong size, not finite, not symmetric or not positive semi-definite. Symmetry is tested to
-            1e-12 of the largest entry, and a smaller asymmetry is averaged out; negative eigenvalues are tested to
-            1e-12 of the matrix's norm. An unknown method or option; a method that is not linear in the weights (the
-            message says why); eta_global together with a server_rate, or for a method that has no server_rate. An
-            unknown loss, labels that it does not take, a loss together with another method, momentum, steps or window.
-            Labels whose squares vanish or overflow; rows of x whose squares vanish or overflow, if no `gram` is given.
-            With matrix_free: a matrix for `gram`, a window, a problem `per_output`, a kernel that is complex, a kernel
-            for which a compared pair has H_ij and H_ji that differ, or tiles that do not fit the memory (of a worker).
+            a window on a method whose clients train in turn, or together with a schedule; an empty schedule, or a
+            schedule with a value that is no step; a schedule for a method whose memory the engine finds by simulating a
+            round. A Gram matrix of the wrong size, not finite, not symmetric or not positive semi-definite. Symmetry is
+            tested to 1e-12 of the largest entry, and a smaller asymmetry is averaged out; negative eigenvalues are
+            tested to 1e-12 of the matrix's norm. An unknown method or option; a method that is not linear in the
+            weights (the message says why); eta_global together with a server_rate, or for a method that has no
+            server_rate. An unknown loss, labels that it does not take, a loss together with another method, momentum,
+            steps or window. Labels whose squares vanish or overflow; rows of x whose squares vanish or overflow, if no
+            `gram` is given. With matrix_free: a matrix for `gram`, a window, a problem `per_output`, a kernel that is
+            complex, a kernel for which a compared pair has H_ij and H_ji that differ, or tiles that do not fit the
+            memory (of a worker).
         OverflowError: steps of another method than fl-ntk with which one round overflows float64.
         ClusterStopped: the cluster is lost, has no workers, or its workers run other code.
 
@@ -347,9 +348,9 @@ def of_method(
 ) -> LinearRegime:
     """The regime of another method with the same data, Gram matrix and steps; both regimes share the decomposition.
 
-    `regime` is that of Algorithm 1; its eta_global becomes the server_rate of the method. With a `cohort` the result is
-    the mean over the draws of clients. `blocks` describes the parts of a round; by default they are the parts of a
-    round of `regime` with these steps.
+    `regime` is the regime of Algorithm 1; the regime's eta_global becomes the server_rate of the method. With a
+    `cohort` the result is the mean over the draws of clients. `blocks` describes the parts of a round; by default they
+    are the parts of a round of `regime` with these steps.
 
     Raises:
         ValueError: as `kernel_regime`. There is no warning of unstable steps.
@@ -497,9 +498,9 @@ def random_rounds(
     """The exact mean and covariance, in the kernel regime, of random rounds, which draw clients, batches or noise.
 
     A round draws its clients without replacement. A local step draws its batch without replacement, independently of
-    the other steps. It takes n_c/b times the gradient of the batch's sum of squares, where b is the number of samples
-    in the batch; the mean of this product over the draws is the client's gradient. If `shuffled`, a local step is
-    instead a pass over all samples in a random order, with such a step for each batch. If the mean square of the
+    the other steps. A local step takes n_c/b times the gradient of the batch's sum of squares, where b is the number of
+    samples in the batch; the mean of this product over the draws is the client's gradient. If `shuffled`, a local step
+    is instead a pass over all samples in a random order, with such a step for each batch. If the mean square of the
     residual grows, there is a warning (UnstableSteps).
 
     Args:
@@ -517,9 +518,9 @@ def random_rounds(
             batches of one a client may have up to 14 samples, or up to 13 if the method corrects the clients' gradients
             or pulls clients back to the start of the round. The largest such clients take half a minute.
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
-            displacement, independently in every round, as differentially private training does; default 0. That
-            training also clips displacements; the moments hold for it only while every displacement is below the
-            clipping norm.
+            displacement, independently in every round, as differentially private training does; default 0.
+            Differentially private training also clips displacements; the moments hold for it only while every
+            displacement is below the clipping norm.
         eta_local: eta_local in rounds 0, 1, ..., in place of the setup's; the last value holds for all later rounds.
         eta_global: the server's steps, in the same way; default the setup's.
         local_steps: the numbers of local steps (of passes, if `shuffled`), in the same way; default the setup's.
@@ -577,8 +578,9 @@ def sampled_rounds(
 ) -> SampledRounds:
     """Runs of random rounds, which give estimates with errors.
 
-    Such runs can be computed for more samples than the exact moments, which need more time and memory. The result is
-    that of `random_rounds(...).sampled(...)`, without the search for the stable steps, and so without a warning.
+    Such runs can be computed for more samples than the exact moments, which need more time and memory. The result
+    equals the result of `random_rounds(...).sampled(...)`, without the search for the stable steps, and so without a
+    warning.
 
     Args:
         problem: data.

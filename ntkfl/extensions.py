@@ -131,7 +131,7 @@ def from_package(point: EntryPoint) -> Extension:
     """The module that an entry point names.
 
     Raises:
-        ExtensionError: it cannot be imported, or it is no module.
+        ExtensionError: the entry point cannot be imported, or names no module.
     """
     package = point.dist.name if point.dist else "an installed package"
     announcement = f"{package} announces {point.value} as {point.group}"

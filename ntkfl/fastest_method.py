@@ -57,8 +57,8 @@ class Tuned:
         rounds: number of rounds until the residual is eps times its value at outputs 0; None if more than 100,000 (with
             tiles 1000) are needed.
         estimate: if `rounds` is None, the number of rounds found by powers of a round's map, which may miss a short dip
-            of the residual below eps. It is None if `rounds` is known, if the residual does not fall to eps within 5e11
-            rounds (2^39), or if the Gram matrix is in tiles.
+            of the residual below eps. The estimate is None if `rounds` is known, if the residual does not fall to eps
+            within 5e11 rounds (2^39), or if the Gram matrix is in tiles.
         vectors: number of vectors of the model's size that a client receives and sends in `rounds` rounds; None if
             `rounds` is None.
         residual_left: the residual after the budget of rounds, divided by the residual at the start; None without a
@@ -158,7 +158,7 @@ def fastest(
 
     With more than 150 samples, a search that needs more than one decomposition uses 60 samples, which are drawn so that
     each client has the same share of its samples. Then, for each number of local steps, some six settings near the best
-    ones are tried on all samples. The map of a round of scaffold, feddyn and cyclic is no function of one symmetric
+    settings are tried on all samples. The map of a round of scaffold, feddyn and cyclic is no function of one symmetric
     matrix. The trials of these methods compare rounds in a Krylov space of 160 rounds. The rounds at the best steps are
     counted exactly, on all samples.
 
@@ -167,8 +167,8 @@ def fastest(
     clients' step, each number of local steps and, for fedprox, each mu; a space takes some 40 products with H. Then the
     best setting of each method is run round by round. This run gives the numbers in the method's row of the table. For
     scaffold, feddyn and cyclic there is no such space, so every setting of these methods is run, on at most 1000 of the
-    samples, and then some ten settings near the best one are run on all samples. While steps are compared, rounds to
-    eps are extrapolated from 256 rounds, and steps are refused if the residual rises within the next 256 rounds. The
+    samples, and then some ten settings near the best setting are run on all samples. While steps are compared, rounds
+    to eps are extrapolated from 256 rounds, and steps are refused if the residual rises within the next 256 rounds. The
     table has no extrapolated number, because the residual may stop falling later if H is singular, or nearly so.
 
     Args:
@@ -314,7 +314,7 @@ def _some(problem: Problem, rows: np.ndarray) -> Problem:
 def _rate(regime: LinearRegime) -> float | None:
     """The spectral radius for the part of the residual that is not in the null space of H.
 
-    It is None if the spectrum does not show which part belongs to the null space.
+    The result is None if the spectrum does not show which part belongs to the null space.
     """
     stay = regime.unreachable.shape[1]
     if (eigenvalues := regime.response_eigenvalues) is None or regime.round.roots is None:

@@ -131,8 +131,8 @@ def _trained(
 ) -> tuple[int | None, float, int, float]:
     """Four numbers of a training run.
 
-    They are the network's rounds to eps (None if eps is not reached), the largest distance of the network's outputs
-    from the outputs at infinite width, the number of rounds that were run, and the residual that is left.
+    The numbers are the network's rounds to eps (None if eps is not reached), the largest distance of the network's
+    outputs from the outputs at infinite width, the number of rounds that were run, and the residual that is left.
     """
     from ntkfl.training.methods import build  # imported here because torch loads slowly
     from ntkfl.training.objectives import HalfSquares

@@ -43,7 +43,7 @@ def blocks(width: int, d: int, seed: int, sigma: float = 1.0, block: int = 16) -
     Only one piece is ever held, and the numbers do not depend on `block`.
 
     Raises:
-        ValueError: as `draw`, or block not a positive integer. It is raised by the call, before the first piece.
+        ValueError: as `draw`, or block not a positive integer. The error is raised by the call, before the first piece.
     """
     for name, value in (("width", width), ("d", d), ("block", block)):
         require_size(name, value)
@@ -115,8 +115,8 @@ def _normal() -> Callable[[np.ndarray], Any]:
 def _threefry(key: Any, count: Any) -> tuple[Any, Any]:
     """The two words of Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw 2011), for each count below 2^32.
 
-    It takes arrays of numpy, or of JAX within `_normal`. JAX's own function is not used, since XLA would take a second
-    to compile it for every draw.
+    The function takes arrays of numpy, or of JAX within `_normal`. JAX's own function is not used, since XLA would take
+    a second to compile it for every draw.
     """
     keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
     a, b = 0 * count + keys[0], count + keys[1]

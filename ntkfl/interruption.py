@@ -234,7 +234,7 @@ def end_with(other_end: int) -> None:
 def ending() -> None:
     """Suppress the message that the program is stopping.
 
-    It is called when the program has said why it ends.
+    The function is called when the program has said why the program ends.
     """
     _installed.announced = True
     taken()
@@ -262,7 +262,7 @@ def _importing(frame: FrameType | None) -> bool:
 def _listen(heard: Interruption, pipe: int) -> None:
     """The work of the listening thread.
 
-    It hears signals even while the main thread runs C code, and raises lost interrupts again.
+    The thread hears signals even while the main thread runs C code, and raises lost interrupts again.
     """
     main, first = threading.main_thread().ident, 0.0
     assert main is not None

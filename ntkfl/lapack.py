@@ -1,8 +1,8 @@
 """Factorisations and eigenvalues by LAPACK that let other threads run; scipy's routines would block them.
 
-scipy keeps the interpreter's lock until LAPACK returns. So for minutes the thread of `ntkfl.interruption` could not
-hear signals. The routines here are those that scipy calls, with scipy's arguments, so that the results have the same
-bits. numpy lets other threads run too; this module has the routines that numpy lacks or cannot run in place.
+scipy keeps the interpreter's lock until LAPACK returns. So the thread of `ntkfl.interruption` could not hear signals
+for minutes. The routines here are the routines that scipy calls, with scipy's arguments, so that the results have the
+same bits. numpy lets other threads run too; this module has the routines that numpy lacks or cannot run in place.
 """
 
 import ctypes

@@ -80,7 +80,8 @@ class LimitCurves:
         eta_local: the clients' step on the sum of their losses, or a list with the step for each round if it changes.
         eta_global: the server's step for each round; None if it is the server_rate of the options.
         tiles: the precision of the stored Gram matrix.
-        participation: share of the clients in a round; if it is below 1, the curves are those of the mean over draws.
+        participation: share of the clients in a round; if the share is below 1, the curves belong to the mean over
+            draws.
         points: the rounds that are reported.
     """
 
@@ -137,8 +138,9 @@ def limit_curves(
             the step at which a client alone diverges.
         eta_global: a schedule of the server's step, in place of the server_rate in the options; default none.
         client_steps: K_c of each client, (N,), in place of `local_steps`; default none.
-        participation: share of the clients that a round draws; default 1. If it is below 1, the curves are those of the
-            mean of the outputs over all draws, and the method's server must use only the clients' mean displacement.
+        participation: share of the clients that a round draws; default 1. If the share is below 1, the curves belong to
+            the mean of the outputs over all draws, and the method's server must use only the clients' mean
+            displacement.
         tiles: True, "float64" or "float32".
         memmap: a file for the tiles, as in `ntkfl.kernel_regime`; by default they are in memory.
         cluster: the cluster whose workers hold the tiles, as in `ntkfl.kernel_regime`; default this machine.
@@ -369,7 +371,7 @@ def accuracy(
 ) -> Estimate | None:
     """The share of samples that are classified correctly; None if the labels are no classes.
 
-    A sample is classified correctly if its largest output is that of its class, or if its only output has the sign of
+    A sample is classified correctly if its largest output belongs to its class, or if its only output has the sign of
     its label. Labels are one-hot, or one column of +-1. If an output's error is not known, the error of the share is
     infinite.
     """

@@ -73,8 +73,8 @@ def left_for(needed: float) -> float:
 def available() -> float:
     """The number of bytes that this process can still take.
 
-    It is the minimum over the machine, the control groups and the address space. If the system does not report free
-    memory, as outside Linux, the whole memory of the machine counts.
+    The result is the minimum over the machine, the control groups and the address space. If the system does not report
+    free memory, as outside Linux, the whole memory of the machine counts.
     """
     return min(_of_machine(), _of_address_space(), *_of_groups(), float("inf"))
 

@@ -26,7 +26,8 @@ def assign_owners(kind: str, y: np.ndarray, clients: int, seed: int = 0) -> Owne
     - "dirichlet:ALPHA": for each class, probabilities of the clients are drawn from the symmetric Dirichlet(ALPHA)
       distribution. Then each sample of the class draws a client with these probabilities. While some client has no
       sample, a sample is moved: the empty client with the lowest number takes the first sample of the client that has
-      the most samples. If several clients have the most, it is taken from the one with the lowest number.
+      the most samples. If several clients have the most samples, the sample is taken from the client among them that
+      has the lowest number.
     - "shards:S": the samples are put in random order within each class and lined up by class. They are then cut into S
       * clients shards, whose sizes differ by at most one. Every client is dealt S shards at random.
 

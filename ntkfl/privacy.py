@@ -48,7 +48,8 @@ GROUPS = 64  # number of groups of the simulated runs; of each group the longest
 COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # participations to try in `ntkfl privacy`: shares of the clients
 
 
-ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence, of which the best one is taken
+# orders of Renyi's divergence; the order that gives the smallest delta is taken
+ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)
 # epsilon must lie between 1 / MOST and MOST; outside, the noise multiplier of dp-accounting is lost to rounding
 MOST = 1e6
 LEAST_DELTA = 1e-300  # the smallest delta; below it, the noise multiplier of dp-accounting is lost to rounding
@@ -69,9 +70,9 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
     If all clients take part, the result is exact, because several rounds of Gaussian noise reveal as much as one round
     with less noise. If a cohort is drawn without replacement, the result is, up to one percent, the smaller of two
     sufficient multipliers. The first multiplier is computed from the probabilities that a client is drawn in a given
-    number of rounds. It suffices even if the cohorts are known. The second multiplier is dp-accounting's for draws
-    without replacement. It is proved only for hidden cohorts, and for a wider definition of neighbours, in which two
-    data sets may differ in everything that one client sends.
+    number of rounds. This multiplier suffices even if the cohorts are known. The second multiplier is dp-accounting's
+    for draws without replacement. The second multiplier is proved only for hidden cohorts, and for a wider definition
+    of neighbours, in which two data sets may differ in everything that one client sends.
 
     Args:
         epsilon: from 1e-6 to 1e6; beyond these the accountant's numbers are lost to rounding.
@@ -215,8 +216,8 @@ class DrawnDisplacements:
     effect of noise of variance 1. S is the smallest norm that no displacement of any run exceeds at s = ratio S.
 
     S is too small if a further run exceeds S with a probability above `chance`. Then each simulated run would also have
-    exceeded S with a probability above `chance`, but none has exceeded it. There are so many simulated runs that this
-    has a probability of at most `UNSEEN`.
+    exceeded S with a probability above `chance`, but none has exceeded it. The number of simulated runs is so large
+    that the probability of such an S is at most `UNSEEN`.
 
     Source: docs/proofs/random_rounds.md#clipping-with-drawn-clients.
 
@@ -351,7 +352,7 @@ class PrivateRounds:
 
     @property
     def displacements(self) -> Clipping:
-        """The clients' displacements; those of drawn clients are simulated."""
+        """The clients' displacements; the displacements of drawn clients are simulated."""
         return self._displacements(self.rounds)
 
     @property
@@ -439,8 +440,8 @@ class PrivateRounds:
                 be at most `clipped`.
 
         Raises:
-            ValueError: rounds beyond those that were computed, or below 1; a chance outside (0, 1); a norm that may
-                clip, since exact moments are known only if nothing is clipped. Also as `noise_multiplier`.
+            ValueError: more rounds than were computed, or fewer than 1; a chance outside (0, 1); a norm that may clip,
+                since exact moments are known only if nothing is clipped. Also as `noise_multiplier`.
         """
         plan = self._plan(epsilon, delta, rounds, clipped, _checked_clip(clip))
         if plan is None:
@@ -497,9 +498,9 @@ class PrivateRounds:
     ) -> Iterator[tuple[Plan, float]]:
         """Yields the plans whose mean square may be below a number, each with a lower bound of its mean square.
 
-        The other plans are excluded without simulated runs. This is possible because drawing clients never lowers the
-        mean square or the effect of noise (docs/proofs/random_rounds.md#which-cohort), and because no clipping norm is
-        below the longest displacement of the first round.
+        The other plans are excluded without simulated runs. The exclusion is valid because drawing clients never lowers
+        the mean square or the effect of noise (docs/proofs/random_rounds.md#which-cohort), and because no clipping norm
+        is below the longest displacement of the first round.
         """
         clip, drawn = _checked_clip(clip), not self.regime.noise.nothing_drawn
         finer, ratio, norm = FINER if drawn else 1.0, 0.0, self._first
@@ -533,7 +534,7 @@ class PrivateRounds:
     def _floor(self, rounds: int, noise: float, below: float) -> float:
         """A lower bound of the mean square after this number of rounds with this noise.
 
-        The more expensive of two bounds is computed only if the other is less than `below`.
+        The more expensive of two bounds is computed only if the cheaper bound is less than `below`.
         """
         least = 0.0
         for known in (self.everyone, self):
@@ -682,7 +683,7 @@ def _drawn_displacements(regime: RandomRegime, chance: float) -> Iterator[tuple[
     runs, rng = int(_runs(chance)), np.random.default_rng(SEED)
     initial, noise = regime._initial_residual(None), regime.noise
     n, outputs = initial.shape
-    kinds = 2 * outputs  # columns for displacements without noise, and for those by noise alone
+    kinds = 2 * outputs  # columns for displacements without noise, and for displacements by noise alone
     start = np.concatenate(
         [np.concatenate([part, 0 * part], axis=1) for part in (initial, *regime.mean._empty(initial))]
     )
@@ -735,7 +736,7 @@ def _moments(
 ) -> Float[np.ndarray, "N 3"]:
     """For each client, three moments of its displacement.
 
-    They are the norm of the mean, and the trace and the largest eigenvalue of the covariance.
+    The moments are the norm of the mean, and the trace and the largest eigenvalue of the covariance.
     """
     moments = np.empty((sum(len(clients) for clients, *_ in stacks), 3))
     for clients, owned, scaled in stacks:

@@ -1,8 +1,8 @@
 """Error bounds of float64 operations, rounded outward, and products without error (Dekker 1971).
 
 The functions that return a `Pair` take values with their errors, which are elementwise half-widths, or with the ends of
-their enclosures. They return a value and its error. A result beyond float64 has an infinite error. A result without a
-value (infinity minus infinity) is a NaN, which `Estimate` refuses.
+their enclosures. These functions return a value and its error. A result beyond float64 has an infinite error. A result
+without a value (infinity minus infinity) is a NaN, which `Estimate` refuses.
 
 Some functions compute the rounding errors of products exactly, so that the sign of a dot product is exact. Others
 compute products and running sums in long precision. The rounding bound of a running sum, relative to the sum of the
@@ -195,7 +195,7 @@ def product_error(
 def dot_product(a: np.ndarray, b: np.ndarray) -> float:
     """The product a . b of two vectors times a positive power of two, rounded once.
 
-    So its sign is exact, and 0 means that a . b = 0.
+    So the sign of the result is exact, and a result of 0 means that a . b = 0.
     """
     if not (a.any() and b.any()):
         return 0.0
@@ -231,7 +231,7 @@ def long_product(x: Float[np.ndarray, "n l"], rows: Float[np.ndarray, "h l"]) ->
 def long_product_error(x: Float[np.ndarray, "n l"], rows: Float[np.ndarray, "h l"]) -> Float[np.ndarray, "n h"]:
     """A bound of the error of `long_product`, from the largest entries and from underflow."""
     left, right = np.abs(x).max(axis=1)[:, None], np.abs(rows).max(axis=1)
-    terms = (x != 0).astype(float) @ (rows != 0).T.astype(float)  # the other terms are exactly 0
+    terms = (x != 0).astype(float) @ (rows != 0).T.astype(float)  # a term with a factor 0 is exactly 0
     relative = max(16 * LONG_EPS, 5 * 2.0 ** (-3 * _bits(x.shape[1])))  # four of the products of slices are left out
     return terms * (relative * left * right + 1e-300 * (left + right) + TINY)
 
@@ -260,7 +260,7 @@ def running_sum_error(length: int) -> float:
 def _bits(length: int) -> int:
     """The number of bits of a slice.
 
-    It is so small that sums of `length` products of two slices are exact in float64.
+    The number is so small that sums of `length` products of two slices are exact in float64.
     """
     return (53 - math.ceil(math.log2(length + 1))) // 2
 

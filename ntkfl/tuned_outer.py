@@ -77,9 +77,9 @@ class OuterChoice:
         mean_square: E |y - f(T)|^2 / n over the training samples.
         floor: a lower bound of E |y - f(T)|^2 / n, at this K and eta_local, for every outer optimizer that combines
             mean displacements with coefficients set in advance.
-        long_run: the mean square after infinitely many rounds with these steps. It "falls" to 0; it "stays" above 0, in
-            the part that no weights can change; it "grows", which is possible for the best steps of a short budget; or
-            it is "not decided", if rounding hides the answer.
+        long_run: the mean square after infinitely many rounds with these steps. The mean square "falls" to 0; it
+            "stays" above 0, in the part that no weights can change; it "grows", which is possible for the best steps of
+            a short budget; or it is "not decided", if rounding hides the answer.
         last_rate: the server's step in the last round, if it falls by the same factor in each round; otherwise None.
     """
 
@@ -198,8 +198,8 @@ def krylov_floor(regime: RandomRegime, rounds: int, initial_outputs: ArrayLike |
     """A lower bound of E |r(T)|^2 for every outer optimizer that combines the displacements by coefficients set in
     advance.
 
-    It is min |p(A) r(0)|^2 over the polynomials p of degree T with p(0) = 1, where A r is the change of the residual r
-    by the mean displacement.
+    The bound is min |p(A) r(0)|^2 over the polynomials p of degree T with p(0) = 1, where A r is the change of the
+    residual r by the mean displacement.
 
     Args:
         regime: the regime of averaging, with the local steps.
