@@ -75,9 +75,9 @@ def applicable(
     """The forms about the user's data that are not known to fail, and the number of other forms.
 
     Each form is judged on the case of the options' seed. To be quick, no stored case is run. (A stored case is kept
-    with a form because it breaks the form.) The other forms are counted and not judged. They are forms that are
-    recorded as violated, forms that are not about data, and forms about more than one setup (rates, orders, networks of
-    several widths).
+    with a form because it breaks the form.) The other forms are counted and not judged. The other forms are forms that
+    are recorded as violated, forms that are not about data, and forms about more than one setup (rates, orders,
+    networks of several widths).
 
     Args:
         statements: statements to check.

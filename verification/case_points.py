@@ -16,9 +16,10 @@ COLUMNS, ERRORS = ("x", "x_error", "y", "y_error", "ratio"), ("x_error", "y_erro
 class Curve:
     """Values along one axis.
 
-    `along` names the axis. It is "size" for the sizes of a ladder, which is a case with networks of several sizes. It
-    is "round" or "entry" for the entries of an array; the values are then their ratios left/right. `claimed` is the
-    claimed power of the size. `part` is the index of the part of the claim. `error` is empty where no error is known.
+    `along` names the axis. `along` is "size" for the sizes of a ladder, which is a case with networks of several sizes.
+    `along` is "round" or "entry" for the entries of an array; the values are then their ratios left/right. `claimed` is
+    the claimed power of the size. `part` is the index of the part of the claim. `error` is empty where no error is
+    known.
     """
 
     family: str

@@ -96,8 +96,8 @@ def watch(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[t
     Each result is (round, quotient, certificate or None). By the theorem fl-ntk/X.12, every neuron stays within a
     radius R of its start, if rounds contract and a number `need` is at most R. The quotient is need / R, computed in
     float64; it is infinite if float64 shows no contraction. The certificate is computed in ball arithmetic, whose
-    errors are proved. It is computed at the last checkpoint, and at checkpoints where the numbers in float64 suggest
-    that X.12 certifies.
+    errors are proved. The certificate is computed at the last checkpoint, and at checkpoints where the numbers in
+    float64 suggest that X.12 certifies.
 
     Args:
         problem: data with scalar labels.

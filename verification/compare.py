@@ -49,7 +49,7 @@ class Comparison:
     def errors_apart(self) -> float:
         """The distance of the two deciding sides, divided by the sum of their errors.
 
-        It is infinite if neither side has an error.
+        The result is infinite if neither side has an error.
         """
         apart, error = abs(float(self.left.value) - float(self.right.value)), float(self.left.error + self.right.error)
         return apart / error if error > 0 else np.inf
@@ -131,8 +131,8 @@ def compare(
 def ratios(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """How near the two sides are, in their shape.
 
-    This is left/right, or right/left for a claim that the left side is at least the right side. For an identity the
-    result is the difference divided by the largest entry.
+    The result is left/right, or right/left for a claim that the left side is at least the right side. For an identity
+    the result is the difference divided by the largest entry.
 
     Args:
         kind: the kind of the claim.
@@ -204,7 +204,8 @@ def _worst(parts: list[Comparison]) -> Comparison:
 def rank(comparison: Comparison) -> tuple[int, bool, float]:
     """How bad a comparison is, as a key for sorting.
 
-    Of two unresolved comparisons, one that only a second term leaves open is worse than one whose errors are too large.
+    Of two unresolved comparisons, the comparison that only a second term leaves open is worse than the comparison whose
+    errors are too large.
 
     Args:
         comparison: the comparison of a case, or of one part of a claim.

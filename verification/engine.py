@@ -145,8 +145,8 @@ def _worth(check: Check) -> tuple[bool, bool, int]:
 def _told(progress: Progress | None, before: int, last: bool) -> Progress | None:
     """The progress function of a look.
 
-    It adds the cases of earlier looks to the number of cases done and to the total, and 1 to the total if another look
-    may follow.
+    The function adds the cases of earlier looks to the number of cases done and to the total, and 1 to the total if
+    another look may follow.
     """
     if progress is None:
         return None
@@ -160,7 +160,7 @@ def run_cases(
     threads: int = THREADS,
     ladders: Ladders | None = None,
 ) -> int:
-    """Give every check those cases of its families that it has not seen; returns the number of cases built.
+    """Give every check the cases of its families that the check has not seen; returns the number of cases built.
 
     A case that several checks need is built once.
     """

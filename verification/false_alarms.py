@@ -81,8 +81,8 @@ def false_alarms(
 ) -> FalseAlarms:
     """Judge true forms on fresh batches of cases until there are enough runs; each batch has the default size.
 
-    Forms of which a whole batch counts as a single run are left out of later batches, unless no other forms remain. A
-    batch that is interrupted is the last one.
+    Forms of which a whole batch counts as a single run are left out of later batches, unless no other forms remain. No
+    batch follows an interrupted batch.
 
     Args:
         statements: the statements whose forms recorded to hold are judged.

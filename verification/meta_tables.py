@@ -1,7 +1,7 @@
 """The tables of `ntkfl verify --meta`, which measures the verifier itself.
 
-They show how many mutants were killed, by statement and by kind, why others survived, and the false alarms. A mutant is
-a wrong version of a form's formula; it is killed if the check calls it violated.
+The tables show how many mutants were killed, by statement and by kind, why other mutants survived, and how many false
+alarms there were. A mutant is a wrong version of a form's formula; it is killed if the check calls it violated.
 """
 
 from collections import Counter

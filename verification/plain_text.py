@@ -91,7 +91,7 @@ def symbol_text(symbol: Any) -> str:
     return (GREEK.get(name, name) + mark + rest).replace("^{(", "^(").replace(")}", ")")
 
 
-# without this, 1 and 1.0 would share an entry, although they are written differently
+# without `typed`, 1 and 1.0 would share an entry of the cache, although the two numbers are written differently
 @lru_cache(maxsize=None, typed=True)
 def plain(expression: Any) -> str:
     """A sympy expression as text on one line, such as 8·sqrt(n)·r_0/(λ·sqrt(m))."""

@@ -31,7 +31,7 @@ class Plan:
     Args:
         statement: the claim.
         form: one of the statement's forms.
-        options: the user's options, with another step for this form if `planned` had to find one.
+        options: the user's options, with another step for this form if `planned` had to find such a step.
         unmet: the hypothesis that the first case does not meet. None if the form can be tested.
         value_and_limit: the value and the limit of that hypothesis.
         other: the user's options, changed so that the hypothesis is met. None if no such options were found.

@@ -210,8 +210,8 @@ class _Pool:
 def _for_a_worker() -> Iterator[None]:
     """Set, for a while, the state that worker processes inherit.
 
-    They have one thread of linear algebra, import modules only from the paths of this process, and ignore a terminal's
-    Ctrl-C.
+    The worker processes have one thread of linear algebra, import modules only from the paths of this process, and
+    ignore a terminal's Ctrl-C.
     """
     given = ONE_THREAD | {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     before = {name: os.environ.get(name) for name in given}

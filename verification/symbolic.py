@@ -124,8 +124,8 @@ def _subdivide(expression: sp.Expr, box: Box) -> tuple[int, str | None]:
 def _nonnegative(expression: sp.Expr, box: Box, order: int) -> bool:
     """Whether expression >= 0 on a box.
 
-    This is known if the enclosure of the expression on the box is nonnegative. It is also known if the expression is
-    monotone in a symbol and nonnegative on the face of the box where it is smallest.
+    The inequality is shown if the enclosure of the expression on the box is nonnegative. The inequality is also shown
+    if the expression is monotone in a symbol and nonnegative on the face of the box where it is smallest.
     """
     bounds = _enclosed(expression, box)
     if bounds is not None and bounds.lo >= 0:

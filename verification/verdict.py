@@ -20,7 +20,7 @@ from verification.verdict_page import as_text
 NOT_REFUTED = "not refuted"
 NOT_RUN = "not run"
 COUNTS = {part.name for part in fields(Counts)}
-# names in files, in which the values of a group are stored beside the other fields
+# names that files use; a file stores the values of a group, such as `counts`, beside the other fields
 FLAT = COUNTS | {"lhs", "rhs", "worst_case", "standing", "own_data", "data_unused"}
 MOVED = {name: f"it is verdict.counts.{name}" for name in COUNTS - {"would_exclude"}} | {
     "worst_case": "it is verdict.worst.case",
@@ -74,14 +74,14 @@ class Verdict:
     """The outcome of checking one form of one statement.
 
     `counts`: what became of the drawn cases. `worst`: the worst comparison. `tightness`: the largest and the median
-    tightness of the comparisons (`compare.Comparison`). This is left/right or right/left for a bound,
-    |difference|/scale for an equality, and the distance from theory in half-widths for a rate. `vacuous`: why the bound
-    is not informative for any possible run; None if the bound is informative. `witness`: the result of the stored case.
-    If the stored case decides, `tightness` includes its ratio. `confirmation`: how a violation was redone. `error`: the
-    exception that ended the check, with its type. `complete`: whether all cases were run, without an interruption.
-    `data`: whose data the cases are made of; the outcome is about the same data. `elsewhere`: for the user's data, the
-    other cases on which the form is known to fail. `seen`: some of the cases, for a picture. `search`: the result of a
-    search that followed the cases.
+    tightness of the comparisons (`compare.Comparison`). The tightness of a comparison is left/right or right/left for a
+    bound, |difference|/scale for an equality, and the distance from theory in half-widths for a rate. `vacuous`: why
+    the bound is not informative for any possible run; None if the bound is informative. `witness`: the result of the
+    stored case. If the stored case decides, `tightness` includes its ratio. `confirmation`: how a violation was redone.
+    `error`: the exception that ended the check, with its type. `complete`: whether all cases were run, without an
+    interruption. `data`: whose data the cases are made of; the outcome is about the same data. `elsewhere`: for the
+    user's data, the other cases on which the form is known to fail. `seen`: some of the cases, for a picture. `search`:
+    the result of a search that followed the cases.
     """
 
     id: str
@@ -151,7 +151,7 @@ class Verdict:
     def word(self) -> str:
         """The outcome in reports.
 
-        It is "not refuted" for a form that holds on too few trials to test its failure probability.
+        The word is "not refuted" for a form that holds on too few trials to test the form's failure probability.
         """
         if self.not_run:
             return NOT_RUN

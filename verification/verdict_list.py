@@ -27,10 +27,10 @@ READ_AS: dict[Nature | None, str] = {Nature.SCAN: "as a scan reads", Nature.REPO
 
 
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """The verdicts, sorted: first those that differ from the record, and then by their outcomes.
+    """The verdicts, sorted. Verdicts that differ from the record come first. The others are sorted by their outcomes.
 
     The order of the outcomes is violated, unresolved, untested, touches, not refuted, holds. Among the violated forms,
-    those that are known only from a scan or a report come last. Verdicts of equal rank keep the given order.
+    the forms that are known only from a scan or a report come last. Verdicts of equal rank keep the given order.
 
     Args:
         verdicts: verdicts as `verify` returns them.
@@ -199,7 +199,7 @@ def escaped(text: str) -> str:
 def _nature(verdict: Verdict) -> Nature | None:
     """The recorded nature of the difference between a form and what holds.
 
-    It is None if there is no difference, or if the statement is not known here.
+    The result is None if there is no difference, or if the statement is not known here.
     """
     statement = catalogue().get(verdict.id)
     claim = statement.forms.get(verdict.form) if statement is not None else None

@@ -148,8 +148,8 @@ def _of_paper(paper: str, verdicts: Sequence[Verdict]) -> PaperFindings:
 def counts_as_printed(verdict: Verdict) -> bool:
     """Whether the form counts as printed.
 
-    A form counts if it stands in a text or a scan that was read, or if it is a user's own form. It does not count if
-    its difference from what holds is known only from a report, or may be an error of the scan.
+    A form counts if it stands in a text or a scan that was read, or if it is a user's own form. A form does not count
+    if the difference between the form and what holds is known only from a report, or may be an error of the scan.
 
     Args:
         verdict: a verdict as `verify` returns it.

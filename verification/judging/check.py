@@ -162,7 +162,8 @@ class Check:
     def decided(self) -> bool:
         """Whether no further look is needed.
 
-        This is so if the cases settle the form and tell its formula from every mutant, or if no more cases are drawn.
+        No further look is needed if the cases settle the form and tell the form's formula from every mutant, or if no
+        more cases are drawn.
         """
         if self.unmet:
             return True
@@ -313,7 +314,7 @@ class Check:
     def verdict(self, options: Options, missing: Sequence[str] = (), cases: Cases | None = None) -> Verdict:
         """The verdict on the cases so far.
 
-        A violation is confirmed, and the stored cases are run: the one that violates the form, and those that show
+        A violation is confirmed, and the stored cases are run: the case that violates the form, and the cases that show
         which hypotheses are needed. An exception in these computations makes the verdict unresolved, as an exception on
         a case does. If families are missing, because the check was interrupted, no stored case is run.
         """
@@ -426,7 +427,7 @@ class Check:
     def says_nothing(self) -> Vacuous | None:
         """Why the bound says nothing about possible runs, with the number that shows it.
 
-        It is None if the bound is informative.
+        The result is None if the bound is informative.
         """
         if self.vacuous is not None or not self.excess or min(self.excess) < 1:
             return self.vacuous
@@ -452,7 +453,7 @@ class Check:
     def confirmed(self) -> Confirmation | None:
         """How well the best of the kept violations stands; None if there is no violation.
 
-        It is computed once, after all cases are judged.
+        The result is computed once, after all cases are judged.
         """
         confirmations = []
         for violation in self.violating:

@@ -118,7 +118,8 @@ def _agreeing(statement: Statement, form: Form, case: Case, comparison: Comparis
 def _judged(statement: Statement, form: Form, case: Case) -> Comparison | None:
     """The comparison of the form's two sides on this case.
 
-    It is None if a hypothesis is not met, or if the balls are too wide for a hypothesis or for the comparison.
+    The comparison is None if a hypothesis is not met, or if the balls are too wide for a hypothesis or for the
+    comparison.
     """
     try:
         met = all(h.met(case) for h in statement.required(form))

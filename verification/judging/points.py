@@ -204,7 +204,7 @@ def slope_curve(family: str, fitted: Slope, claimed: float | None, part: int = 0
 def knob_values(statement: Statement, form: Form, case: Any, constants: Mapping[Any, Any]) -> dict[str, float]:
     """The numbers of a case on which a ratio may depend.
 
-    They are taken from the description of the case and from the symbols of the formula.
+    The numbers are taken from the description of the case and from the symbols of the formula.
     """
     used = {symbol for part in statement.forms[form].parts for symbol in sp.sympify(part).free_symbols}
     values = {str(symbol): _number(constants.get(symbol)) for symbol in sorted(used, key=str)}

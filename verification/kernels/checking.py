@@ -81,18 +81,18 @@ def check(
         kernel: kernel(x, z=None) -> (n, n') for rows x (n, d) and z (n', d), z = x when not given.
         depth: layers of weights of the ReLU network, as `ntkfl.gram.deep` counts them; 1 is a linear network. Default:
             any depth of 2 or more, for which less is claimed.
-        strictly_positive: a predicate on x (n, d). It is True where the Gram matrix is claimed to be positive definite,
-            False where it is claimed to be singular, and None where nothing is claimed. If None is given instead of a
-            predicate, nothing is claimed on any x. Default: `relu_strictly_positive` of this depth.
+        strictly_positive: a predicate on x (n, d). The predicate is True where the Gram matrix is claimed to be
+            positive definite, False where it is claimed to be singular, and None where nothing is claimed. If None is
+            given instead of a predicate, nothing is claimed on any x. Default: `relu_strictly_positive` of this depth.
         homogeneous: the power p with k(c x, z) = c^p k(x, z) for every c > 0 and every row x. None means that no such
             power is claimed.
         rotation_invariant: whether k(x Q) = k(x) for rotations Q.
         against: another kernel function, whose entries are claimed to be the same to within `rounding`; default none.
-        finite: a function finite(x, width, seed) -> (n, n) that returns the kernel of a network of finite width. It is
-            run on six rows with three features, and its RMS error must fall as width^(-1/2). The mean of each entry
-            over the seeds is extrapolated to infinite width, and the interval of the result must contain the kernel's
-            entry. The level is 99.9% for all entries together, and a difference is believed only if other seeds show it
-            once more. The report says how large an error would have been noticed; default none.
+        finite: a function finite(x, width, seed) -> (n, n) that returns the kernel of a network of finite width. The
+            function is run on six rows with three features, and the RMS error of its kernels must fall as width^(-1/2).
+            The mean of each entry over the seeds is extrapolated to infinite width, and the interval of the result must
+            contain the kernel's entry. The level is 99.9% for all entries together, and a difference is believed only
+            if other seeds show it once more. The report says how large an error would have been noticed; default none.
         rounding: relative error that is allowed in entries. Entries that must be equal may differ by this share of the
             largest entry. With n rows and unit diagonal, an eigenvalue may be as low as -n times this share. With the
             default, kernels that take arccos of a dot product pass, although they lose half their digits at equal and

@@ -1,4 +1,6 @@
-"""The properties of kernels. Each has the data on which it is tried, and a number on which the judgement rests."""
+"""The properties of kernels. Each property has the data on which the property is tried, and a number on which the
+judgement rests.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -289,7 +291,9 @@ def _some_rows(draw: DrawFn, data: SearchStrategy[np.ndarray]) -> np.ndarray:
 
 @st.composite
 def _pairs(draw: DrawFn, smallest_angle: float) -> tuple[np.ndarray, np.ndarray]:
-    """Two data sets with the same number of features. They are independent, or have rows in common up to sign."""
+    """Two data sets with the same number of features. The data sets are independent, or have rows in common up to
+    sign.
+    """
     x = draw(_data(smallest_angle))
     d = x.shape[1]
     return x, draw(st.one_of(unit_data(d=(d, d)), st.sampled_from([x[:1], x[::-1], -x])))

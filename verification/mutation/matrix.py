@@ -36,8 +36,8 @@ def standard_mutants(statement: Statement, form: Form) -> tuple[Mutant, ...]:
 
     A constant is halved or doubled, the power of a parameter is multiplied by 1/2 or 3/2, factors are dropped, indices
     are shifted, signs are changed, and the comparison is reversed. Powers and indices are changed in both directions,
-    although only one of them claims more. (For equalities, powers are changed in one direction.) Mutants with equal
-    formulas are made once.
+    although a change in only one of the directions claims more. (For equalities, powers are changed in one direction.)
+    Mutants with equal formulas are made once.
 
     Args:
         statement: the statement whose formula is changed.
@@ -83,7 +83,7 @@ def _is_index(statement: Statement, symbol: sp.Symbol) -> bool:
 
 
 def _signs(ends: list) -> Iterator[Mutant]:
-    """Mutants in which one term of one sum has the other sign, for every term of every sum."""
+    """Mutants in which one term of one sum has the opposite sign, for every term of every sum."""
     sums = {node for end in ends for node in sp.preorder_traversal(end) if isinstance(node, sp.Add | sp.MatAdd)}
     for node in sorted(sums, key=str):
         for place, term in enumerate(node.args):

@@ -1,6 +1,6 @@
 """Faults that are planted in the public library, one at a time.
 
-The statements that use the library must notice each of them: a verdict must differ from the recorded outcome.
+The statements that use the library must notice each fault: a verdict must differ from the recorded outcome.
 """
 
 from collections.abc import Collection

@@ -241,7 +241,7 @@ def _half_the_pull(right: Any, self: Any, *given: Any) -> Any:
 def _kept(right: Callable[..., Any]) -> Callable[..., Any]:
     """Lets a client begin with kept velocities instead of with 0.
 
-    They are the last velocities of parameters of the same shapes, if there are any.
+    The kept velocities are the last velocities of parameters of the same shapes, if there are such velocities.
     """
     held: dict[Any, Any] = {}
 

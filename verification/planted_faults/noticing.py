@@ -120,7 +120,7 @@ def _first(fault: PlantedFault, seed: int, sound: dict[Asked, set[Form]]) -> Not
 
 
 def _verdicts(identifier: str, trials: int, width: int | None, seed: int) -> list[Verdict]:
-    """The verdicts on all forms, from few cases and the stored ones, without mutants."""
+    """The verdicts on all forms, from few cases and the stored cases, without mutants."""
     statement = replace(get(identifier), mutants=(), necessity={})
     # a faulty number may be above any limit at which a warning is given
     with warnings.catch_warnings(action="ignore"):

@@ -70,8 +70,8 @@ def neighbours(case: Any) -> list[Any]:
 def _of_run(case: FederatedRun) -> list[Any]:
     """The runs with one round or one local step less, or with twice the rounds, the local steps, or some neurons.
 
-    The neurons that are doubled are those of one activation pattern. Rounds also grow eightfold, since a quotient that
-    grows in the end often falls in the first rounds. When neurons are doubled, |H(0)| changes. The server step is then
+    The neurons that are doubled share one activation pattern. Rounds also grow eightfold, since a quotient that grows
+    in the end often falls in the first rounds. When neurons are doubled, |H(0)| changes. The server step is then
     changed too, and stays the same in units of 1/|H(0)|.
     """
     setup, rounds, steps = case.setup, case.setup.rounds, case.setup.local_steps
@@ -154,8 +154,9 @@ def _of_a_ladder(case: WidthLadder) -> tuple[int, Rebuild]:
 def _of_fields(case: Any, points: bool = True) -> tuple[int, Rebuild]:
     """The coordinates of a dataclass.
 
-    They are its positive floats, those of the dataclasses within it, and the coordinates of its problem and setup.
-    Sigma is not moved, since it sets the scale. Points are moved only if `points` is true.
+    The coordinates are the dataclass's positive floats, the positive floats of the dataclasses within it, and the
+    coordinates of its problem and its setup. Sigma is not moved, since it sets the scale. Points are moved only if
+    `points` is true.
     """
     parts: list[tuple[str, int, Rebuild]] = []
     for field in fields(case) if is_dataclass(case) else ():
@@ -353,7 +354,7 @@ def _rounder(value: float) -> Iterator[float]:
 
 
 def _rounder_fractions(value: Fraction) -> Iterator[Fraction]:
-    """Fractions near the given one with smaller denominators.
+    """Fractions near the given fraction with smaller denominators.
 
     The fraction 0 is left out, since 0 is not a simpler form of another number.
     """

@@ -544,7 +544,7 @@ class Hunt:
     def own_cases(self, families: list[AnyFamily], examples: int, seed: int) -> None:
         """Judge the families' own cases as `verify` does, taking one case of each family in turn.
 
-        It stops at a violation that stands. With seed 0 the cases begin with those of `verify`.
+        The function stops at a violation that stands. With seed 0 the cases begin with the cases of `verify`.
         """
         first = Random(seed).randrange(2**30) if seed else 0
         self.progress(f"{families[0].name}: cases as `verify` draws them")
@@ -604,7 +604,7 @@ class Hunt:
         return result
 
     def shrink(self) -> None:
-        """Look for simpler violations than the last one, which is the simplest so far."""
+        """Look for violations that are simpler than the last violation, which is the simplest so far."""
         until = time.process_time() + self.shrinking
 
         def keeps(candidate: Any) -> bool:

@@ -1,4 +1,6 @@
-"""The file that replays a counterexample. It is readable JSON with exact numbers, and a changed file is refused."""
+"""The file that replays a counterexample. The file is readable JSON with exact numbers, and a changed file is
+refused.
+"""
 
 import hashlib
 import json
@@ -70,7 +72,7 @@ class Replay:
 class Rejudged:
     """The result of judging a file's case again.
 
-    It has the comparison, how well the violation stands, and whether the sides equal those in the file.
+    It has the comparison, how well the violation stands, and whether the sides equal the sides in the file.
     """
 
     result: CaseResult

@@ -1,8 +1,9 @@
 """The module that is imported by the process from which `verification.processes` forks workers.
 
 It loads the code of the workers, the catalogue of statements, and JAX. Some statements also need torch and the compiled
-passes of the simulators. These are loaded by the workers that check such statements, while other workers work. Loading
-takes seconds, and the parent process may be killed in that time; if so, `_end_if_alone` ends this process.
+passes of the simulators. Torch and these passes are loaded by the workers that check such statements, while other
+workers work. Loading takes seconds, and the parent process may be killed in that time; if so, `_end_if_alone` ends this
+process.
 """
 
 import gc
