@@ -7,7 +7,7 @@
 # # Bring your own theorem
 #
 # You have a bound of your own, or one from a paper that is not in the catalogue. Write it into one Python file, and
-# it is checked like all others: on real images and synthetic data, in rigorous arithmetic, with a search for
+# the bound is checked like all others: on real images and synthetic data, in rigorous arithmetic, with a search for
 # counterexamples. Nothing needs to be registered, and no file of this project is touched.
 #
 # The claim of this page is small. Let $H(0)$ be the Gram matrix of the two-layer ReLU network at initialisation,
@@ -75,11 +75,12 @@ STATEMENTS = (
 # !ntkfl verify my_theorem.py --trials 30
 
 # %% [markdown]
-# It holds in 60 of 60 trials, with a factor of three to spare. Many papers would print a figure of this and go on. But
-# sampling proves nothing: the trials are networks of 4096 neurons on generic points, where the share of active neurons
-# is close to its expectation on every sample. So if a form of your own holds in all its cases, `verify` then searches
-# for a counterexample for about ten seconds of processor time. Here the search finds one, and the claim is *violated,
-# broken by search*. The exit status is 3, because the form is recorded as open. `--no-attack` leaves the search out.
+# The claim holds in 60 of 60 trials, with a factor of three to spare. Many papers would print a figure of this and go
+# on. But sampling proves nothing: the trials are networks of 4096 neurons on generic points, where the share of
+# active neurons is close to its expectation on every sample. So if a form of your own holds in all its cases,
+# `verify` then searches for a counterexample for about ten seconds of processor time. Here the search finds one, and
+# the claim is *violated, broken by search*. The exit status is 3, because the form is recorded as open. `--no-attack`
+# leaves the search out.
 #
 # ## Attack it
 #
@@ -187,8 +188,8 @@ STATEMENTS = (
 #   that a verdict on an older version of the file can be recognised.
 #
 # The first verdict shows the stated form violated in two ways: by the stored case, and by a good part of the
-# clusters. Its outcome is the recorded one, so the exit status is 0. If an outcome differs from the recorded one, the
-# status is 1. So this command can run in your continuous integration.
+# clusters. The outcome is the recorded outcome, so the exit status is 0. If an outcome differs from the recorded
+# outcome, the status is 1. So this command can run in your continuous integration.
 #
 # `show` gives the page that a reader of your paper would want:
 
@@ -216,8 +217,8 @@ print("for 50 samples:", *statement.evaluate({n: 50}))
 # ## Limits
 #
 # - The verdict *holds* means that no drawn case violates the statement, with the errors of both sides taken into
-#   account, and that a short search found no counterexample. It is no proof. The false claim above held in 60 trials,
-#   too.
+#   account, and that a short search found no counterexample. The verdict *holds* is no proof. The false claim above
+#   held in 60 trials, too.
 # - The file is code, and it is run. Do not run a file that you have not read. If one of its functions fails, the
 #   check of that statement ends as *unresolved*, and the verdict shows the error and the line.
 # - The left side is only as good as its error. Return the `Estimate` that a function of this project gives, or say

@@ -100,15 +100,15 @@ with open("mine.csv", "w", newline="") as file:
 # Eq5 asks for steps smaller than the default of 0.3, so all 20 runs were rejected and Eq5 was not tested. The last
 # line names a step that meets the hypotheses. With `--strict` an untested form makes the exit status 1. If a form
 # holds on your data, but a stored case of the catalogue violates it, it has the remark *fails elsewhere*. C.6 may
-# fail with a small probability. In 20 trials it never failed. This excludes failure probabilities above 16.9% but no
-# smaller ones, so the outcome is *not refuted*.
+# fail with a small probability. In 20 trials it never failed. Twenty trials without a failure exclude failure
+# probabilities above 16.9% but no smaller probabilities, so the outcome is *not refuted*.
 #
 # Exit status, with `--data`:
 #
 # | status | meaning |
 # |---:|---|
 # | 0 | no form that is recorded to hold was violated, and something was tested |
-# | 1 | such a form was violated (a finding, or an error of this program), or nothing could be tested |
+# | 1 | a form that is recorded to hold was violated (a finding, or an error of this program), or nothing could be tested |
 # | 2 | bad input, in one line |
 # | 3 | a form of yours that is recorded open was violated |
 # | 130, 143 | stopped by Ctrl-C, by SIGTERM; what was counted until then is reported |

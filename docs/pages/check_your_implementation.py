@@ -6,18 +6,18 @@
 # %% [markdown]
 # # Check your implementation
 #
-# You have written FedAvg, or a framework did it for you. Is it really FedAvg? The code learns, but that says little.
-# Code with wrong client weights, with an ignored learning-rate schedule, or with a momentum that is not reset learns
-# too, and its accuracy is only a few points lower.
+# You have written FedAvg, or a framework did it for you. Is your code really FedAvg? The code learns, but learning
+# says little. Code with wrong client weights, with an ignored learning-rate schedule, or with a momentum that is not
+# reset learns too, and its accuracy is only a few points lower.
 #
 # `ntkfl conform run` gives your code small problems, and tells it which client trains on which samples in every
-# round. After each round it compares the weights with those of a plain loop, to $10^{-10}$. If they differ, it names
-# the first round and tensor that differ. If your code computes a known variant of the method, it names the variant
-# too.
+# round. After each round it compares the weights with those of a plain loop, to $10^{-10}$. If the weights differ,
+# the command names the first round and tensor that differ. If your code computes a known variant of the method, the
+# command names the variant too.
 #
 # ## An implementation
 #
-# Here are thirty lines as one might write them. They have a fault that is easily overlooked.
+# Here is FedAvg in thirty lines, as one might write it. The code has a fault that is easily overlooked.
 
 # %%
 # %%writefile my_fedavg.py
@@ -102,10 +102,10 @@ def run(case):
 # !ntkfl conform run adapter.py --method fedavg
 
 # %% [markdown]
-# In the cases without momentum the code computes FedAvg. In the three cases with momentum it does not. The buffer is
-# made once and lives as long as the client, so from its second round on a client begins with the momentum of an old
-# model. Clients of FedAvg keep nothing between rounds. The name of a variant says what an implementation computes,
-# not whether this is good. Somebody may want exactly this variant.
+# In the cases without momentum the code computes FedAvg. In the three cases with momentum the code does not compute
+# FedAvg. The buffer of the momentum is made once and kept as long as the client exists, so from its second round on a
+# client begins with the momentum of an old model. Clients of FedAvg keep nothing between rounds. The name of a
+# variant says what an implementation computes, not whether this is good. Somebody may want exactly this variant.
 #
 # ## Without the fault
 

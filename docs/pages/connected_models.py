@@ -12,16 +12,16 @@
 #
 # $$\sup_{0 \le \alpha \le 1} \; L(\alpha w_1 + (1 - \alpha) w_2) - \alpha L(w_1) - (1 - \alpha) L(w_2).$$
 #
-# For networks $f(x) = v \cdot \mathrm{relu}(U x)$ it is computed here without a grid: along the segment the outputs
-# are piecewise quadratic, with breaks where a unit switches on or off, so the supremum is taken piece by piece. For
-# squared loss, absolute loss and accuracy the result is exact up to rounding. For logistic loss and cross-entropy the
-# result has a proven error. This error is at most 1e-10 if evaluating 200 000 points of the segment is enough. If
-# not, the error is larger. It is printed in either case.
+# For networks $f(x) = v \cdot \mathrm{relu}(U x)$ the barrier is computed here without a grid. Along the segment the
+# outputs are piecewise quadratic, with breaks where a unit switches on or off. So the supremum is taken piece by
+# piece. For squared loss, absolute loss and accuracy the result is exact up to rounding. For logistic loss and
+# cross-entropy the result has a proven error. This error is at most 1e-10 if evaluating 200 000 points of the segment
+# is enough. If not, the error is larger. It is printed in either case.
 #
 # ## Two networks
 #
-# The strangest barrier is the one between a network and a copy of it whose units are in another order. Both compute
-# the same function:
+# The strangest barrier is the barrier between a network and a copy of this network whose units are in another order.
+# Both compute the same function:
 
 # %%
 import numpy as np
@@ -107,10 +107,10 @@ plt.show()
 #
 # ## Saved networks, and networks of a run
 #
-# A network is saved as a `.npz` file with the arrays `hidden` (h, l) and `readout` (h,) or (C, h). You can save yours
-# in this form. Or give the file in which torch, safetensors, numpy or Flower saved a two-layer ReLU network, with
-# biases or without: `ntkfl barrier A.pt B.safetensors C.pth.tar --data mine.npz`. [Files of networks](../glossary.md)
-# says which files can be read.
+# A network is saved as a `.npz` file with the arrays `hidden` (h, l) and `readout` (h,) or (C, h). You can save your
+# network in this form. Or give the file in which torch, safetensors, numpy or Flower saved a two-layer ReLU network,
+# with biases or without: `ntkfl barrier A.pt B.safetensors C.pth.tar --data mine.npz`. [Files of
+# networks](../glossary.md) says which files can be read.
 
 # %%
 from pathlib import Path
@@ -124,8 +124,8 @@ for name, network in zip("ab", groups["alone"], strict=False):
 # !ntkfl barrier a.npz b.npz --data digits --n 400 --loss cross-entropy
 
 # %% [markdown]
-# The grid of 11 points, which papers use, is there for comparison. The largest loss on a grid is never above the
-# maximum, but it may be below. `--json FILE` saves the numbers.
+# The value on the grid of 11 points, which papers use, is printed for comparison. The largest loss on a grid is never
+# above the maximum on the segment, but it may be below this maximum. `--json FILE` saves the numbers.
 #
 # The folder of a training run can be given in place of a network, if the model is `two-layer:WIDTH`. The barrier is
 # then taken on the run's own test samples:
@@ -161,9 +161,9 @@ for folder in ("fedavg", "fedgucci"):
     print(f"{'':<9} drop of accuracy: {group_accuracy_barrier(clients, images, labels)}")
 
 # %% [markdown]
-# Each client knows few classes and is bad at the others. All clients start from one network, and there is no barrier
-# between any two of them. The mean of the clients' models is far better than these models are: the last two numbers
-# of each run are negative.
+# Each client has samples of few classes, and its model is bad at the other classes. All clients start from one
+# network, and there is no barrier between any two of them. The mean of the clients' models is far better than these
+# models are: the last two numbers of each run are negative.
 #
 # ## What the theorems promise
 #
@@ -180,15 +180,15 @@ for folder in ("fedavg", "fedgucci"):
 # by this project, which are called *R1*, *sure* and *R2* (`ntkfl show fedgucci/R2`). *d* is the side of the cube
 # around the anchor that contains the networks.
 #
-# Theorem 3.5 holds, but on every row it is far from the truth. R2, which uses the data, is within a small factor of the
-# truth on networks drawn around an anchor (*cube*). Trained networks are not uniform draws, so Theorem 3.5 and R1
+# Theorem 3.5 holds, but on every row it is far from the truth. R2, which uses the data, is within a small factor of
+# the truth on networks drawn around an anchor (*cube*). Trained networks are not uniform draws, so Theorem 3.5 and R1
 # guarantee nothing about them, while the bounds *sure* and R2 hold. In the rows of ten classes the cross-entropy
 # barriers are certified, and the bounds are multiplied by the Lipschitz constant of this loss, $\sqrt 2$ (Assumption
-# 3.2 has 1). Networks trained from different starts have a barrier (*alone*). If they are trained with the connectivity
-# loss to a trained anchor (*connected*), the barrier is divided by six for ten classes, and by less for two classes.
-# *FedAvg* and *FedGuCci* are clients of one round, which start from one network. Between them no loss barrier is found
-# (0 means that the barrier is smaller than its error). FedGuCci's clients move farther from that network (column d), as
-# statement `fedgucci/X4` says.
+# 3.2 has 1). Networks trained from different starts have a barrier (*alone*). If they are trained with the
+# connectivity loss to a trained anchor (*connected*), the barrier is divided by six for ten classes, and by less for
+# two classes. *FedAvg* and *FedGuCci* are clients of one round, which start from one network. Between them no loss
+# barrier is found (0 means that the barrier is smaller than its error). FedGuCci's clients move farther from that
+# network than FedAvg's clients do (column d), as statement `fedgucci/X4` says.
 #
 # ## Any other model
 #
@@ -302,11 +302,12 @@ for kind, group in groups.items():
         )
 
 # %% [markdown]
-# After alignment, the models that were trained alone have no barrier either: it is 0 to within its error. Before
-# alignment, the mean of these models was far worse than the models are. Now it is better than they are. The mean is
-# best, compared with the models, if they are connected in training and aligned by their weights afterwards. The barrier
-# of an aligned network is exact as before. `least_barrier` searches for an order of the units with a smaller barrier.
-# For up to 8 units it tries all orders, and the result says whether it did.
+# After alignment, the models that were trained alone have no barrier either: the barrier is 0 to within its error.
+# Before alignment, the mean of these models was far worse than the models are. After alignment, the mean is better
+# than the models. The mean is best, compared with the models, if they are connected in training and aligned by their
+# weights afterwards. The barrier of an aligned network is exact as before. `least_barrier` searches for an order of
+# the units with a smaller barrier. For up to 8 units it tries all orders, and the result says whether all orders were
+# tried.
 #
 # For saved networks, one command prints the barriers before and after alignment:
 
@@ -360,10 +361,11 @@ print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 #
 # The study has five widths, both data sets, four seeds, and two lengths of training. The picture shows the longer
 # training. Weight matching lowers the barrier of independent models in all of 80 pairs, by .39 nats on average.
-# Connecting to an anchor lowers it by .22. Both together are better than either alone, and .03 nats better than
-# matching. Which matching is better depends on the data: matching by activations is better on digits after a short
-# training (by .08 nats), and matching by weights is better on Fashion-MNIST after a long training (by .03). Clients of
-# a round have no barrier to begin with. `ntkfl verify alignment` checks the theorems about aligned networks.
+# Connecting to an anchor lowers the barrier by .22. Both together are better than either alone, and .03 nats better
+# than matching. Which matching is better depends on the data: matching by activations is better on digits after a
+# short training (by .08 nats), and matching by weights is better on Fashion-MNIST after a long training (by .03).
+# Clients of a round have no barrier to begin with. `ntkfl verify alignment` checks the theorems about aligned
+# networks.
 
 # %% [markdown]
 # ## Limits

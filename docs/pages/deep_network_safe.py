@@ -7,16 +7,16 @@
 # # Is my deep network's training safe?
 #
 # [For two-layer networks with ReLU and a fixed readout](safe_from_here.ipynb) a certificate of a checkpoint can prove
-# that further training fits the data, in *whatever* order it takes the samples. This page has such certificates for
+# that further training fits the data, *whatever* the order of the samples is. This page has such certificates for
 # networks of any depth **with all layers trained**. The network must be smooth (GELU, tanh, softplus, sigmoid, SiLU,
-# erf or sine), because the proof bounds second derivatives. A network with ReLU is covered if no sample is near a kink
-# (a point where a unit switches on or off). Further training must use every sample about equally often. Convolutions of
-# any stride (odd kernels, padded by half the kernel), a mean over pixels and residual blocks
+# erf or sine), because the proof bounds second derivatives. A network with ReLU is covered if no sample is near a
+# kink (a point where a unit switches on or off). Further training must use every sample about equally often.
+# Convolutions of any stride (odd kernels, padded by half the kernel), a mean over pixels and residual blocks
 # (`ntkfl.training.Residual(...)`), with activations in front or behind, are covered too. Max pooling is not: it has
-# kinks wherever two pixels are equal. torch's `Softplus` becomes linear at its threshold, 20. That is a kink, and no
-# sample may come near it. A JAX function `f(params, x)` that consists of products `x @ W`, biases, these activations
-# and residual sums can be passed as it is, by the call `ntkfl.certify_network(f, params, problem)`. The program finds
-# the layers in it.
+# kinks wherever two pixels are equal. torch's `Softplus` becomes linear at its threshold, 20. The threshold is a
+# kink, and no sample may come near it. A JAX function `f(params, x)` that consists of products `x @ W`, biases, these
+# activations and residual sums can be passed as it is, by the call `ntkfl.certify_network(f, params, problem)`. The
+# program finds the layers in it.
 #
 # ## A checkpoint
 #
@@ -58,8 +58,8 @@ train(300)
 print(ntkfl.certify_network(net, None, digits))
 
 # %% [markdown]
-# The checkpoint is not certified. That does not mean that training will fail: the residual is still too large for the
-# proof. The second line estimates which residual would be small enough. Train on, and ask again:
+# The checkpoint is not certified. A missing certificate does not mean that training will fail: the residual is still
+# too large for the proof. The second line estimates which residual would be small enough. Train on, and ask again:
 
 # %%
 train(300)
@@ -69,12 +69,13 @@ print(certificate)
 # %% [markdown]
 # The first two sentences are **what is proved**. Their words mean:
 #
-# - A **step** is on *half the sum* of squares over any batch of distinct samples. If your loss is the mean over a
-#   batch of $b$ samples, your learning rate is $b / 2$ times the step meant here. Momentum may have been used before
-#   the checkpoint, but not after it.
-# - A **window** is a sequence of steps in which each sample is used equally often. It is an epoch, in any order and
-#   in batches of any sizes, or a round in which clients make such steps and the mean of their models is taken. With
-#   `certify_network(..., visits=3)` some samples may be used up to three times as often as others.
+# - A **step** is a gradient step on *half the sum* of squares over any batch of distinct samples. If your loss is the
+#   mean over a batch of $b$ samples, your learning rate is $b / 2$ times the step meant here. Momentum may have been
+#   used before the checkpoint, but not after it.
+# - A **window** is a sequence of steps in which each sample is used equally often. A window may be an epoch, in any
+#   order and in batches of any sizes. It may also be a round in which clients make such steps and the mean of their
+#   models is taken. With `certify_network(..., visits=3)` some samples may be used up to three times as often as
+#   others.
 # - **distance to a fit**: within this distance there are weights that fit every label. A window multiplies the square
 #   of this distance by at most the factor in the last line. This factor is for the worst order, and real training is
 #   faster.
@@ -85,7 +86,8 @@ print(certificate)
 # %% [markdown]
 # ## Go on training, in a bad way
 #
-# Here are steps on single samples, the smallest residuals first, so that the large residuals wait as long as possible:
+# The next cell trains by steps on single samples. The samples with the smallest residuals come first, so that the
+# large residuals wait as long as possible:
 
 # %%
 start = [value.detach().clone() for value in net.parameters()]
@@ -131,8 +133,9 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # - **Width**: with eight times the neurons the first certified residual is 1.2 to 2.9 times as large. In theory the
 #   first certified residual grows like $m^{1/2}$ once the kernel's smallest eigenvalue is that of infinite width.
 #   Here this eigenvalue still falls with the width.
-# - **Activation and parametrisation**: residuals are 1.03 to 1.2 times smaller with tanh than with erf, and 1.4 to
-#   3.4 times smaller with GELU. With the standard parametrisation they are 3 to 5 times larger.
+# - **Activation and parametrisation**: the first certified residuals are 1.03 to 1.2 times smaller with tanh than
+#   with erf, and 1.4 to 3.4 times smaller with GELU than with erf. With the standard parametrisation the first
+#   certified residuals are 3 to 5 times larger.
 # - **ReLU** needs residuals 600 to 17,000 times smaller than erf does. The wider the network, the smaller these
 #   residuals must be, because with more neurons the samples are closer to kinks. Gradient descent, unlike the study's
 #   Gauss-Newton steps, also [gathers neurons at kinks](neurons_at_kinks.ipynb). In other runs, gradient descent
@@ -142,7 +145,7 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 #
 # Wider networks than these 56 were tried with 50 samples and 2048 neurons a layer. The first certified residual is
 # .0029 with three layers (27 s of processor, .6 GB) and .013 with two layers (1 s, .2 GB). The certified distance to
-# a fit was 2.7 to 15 times the distance of the fit that Newton steps found.
+# a fit was 2.7 to 15 times the distance to the fit that Newton steps found.
 #
 # The next table has single networks with 1024 neurons in each layer and up to five layers, on digits and on
 # Fashion-MNIST. A readout that is not trained is called fixed (`:fixed` in the name of a network). Each row is a cell
@@ -259,9 +262,9 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # 289 networks eleven were not certified, all with ReLU, ten of them with 4096 neurons. With erf and GELU, the first
 # certified residual of a network with a fixed readout is .5 to .97 times that of the network with a trained readout.
 # With ReLU it is .02 to 26 times that of the network with a trained readout. With 4096 neurons a row takes 1 to 15 s
-# with two layers. With three layers it takes 27 to 48 s and 1.5 GB (200 and 500 samples), with four 39 to 91 s and
-# 2.3 GB, and with five 58 to 127 s and 3.0 GB. (In the first table some rows of four and five layers, and of 500
-# samples, have the times of an earlier, slower version.)
+# with two layers. With three layers it takes 27 to 48 s and 1.5 GB (200 and 500 samples), with four layers 39 to 91 s
+# and 2.3 GB, and with five layers 58 to 127 s and 3.0 GB. (In the first table some rows of four and five layers, and
+# of 500 samples, have the times of an earlier, slower version.)
 #
 # The next table has the first certified residuals for three widths. For digits, with erf and GELU, sixteen times the
 # neurons give first certified residuals that are 1.2 to 4.5 times as large:
@@ -372,19 +375,19 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 #
 # With `ntkfl certify --network ... --attack 2000` an adversary trains further, in the worst windows that it finds.
 # `python tests/ntkfl/smooth_networks/attack_windows.py` trained 200 certified networks further. At the start the
-# residual of each network was .98 of the largest residual with which the network is certified. The networks have two to
-# four layers of 8 to 40 neurons, all seven activations, and two to four samples. Each network was trained in 2,000
+# residual of each network was .98 of the largest residual with which the network is certified. The networks have two
+# to four layers of 8 to 40 neurons, all seven activations, and two to four samples. Each network was trained in 2,000
 # windows whose orders, batches, clients and step lengths were chosen to break the claims. No window, model or output
 # broke a claim. Every window lowered the squared distance to the fit by at least 5.3 times the claimed amount. The
-# distance of the fit that Newton steps found was at most .68 of the certified distance. Models moved by at most .19 of
-# the stated distance, and outputs by at most .12 of what their intervals allow. The script keeps a row for each
+# distance to the fit that Newton steps found was at most .68 of the certified distance. Models moved by at most .19
+# of the stated distance, and outputs by at most .12 of what their intervals allow. The script keeps a row for each
 # network, and a test repeats some of these attacks.
 #
 # The proof bounds second derivatives: $L_i$ bounds the norm of the Hessian of the output on sample $i$ in a ball
 # around the checkpoint. This bound was never below the largest norm of a Hessian found at the checkpoint and on the
-# border of the ball. With two layers it is 1.2 to 2.3 times that norm (median 1.5), with three layers 1.3 to 7.1
-# times (median 3.3), and with four 1.2 to 18 times (median 8). So the bound, and all that follows from it, gets
-# looser with every layer.
+# border of the ball. With two layers the bound is 1.2 to 2.3 times that norm (median 1.5), with three layers 1.3 to
+# 7.1 times (median 3.3), and with four layers 1.2 to 18 times (median 8). So the bound, and all that follows from it,
+# gets looser with every layer.
 
 # %% [markdown]
 # ## Full rounds of federated averaging

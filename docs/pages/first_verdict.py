@@ -59,16 +59,16 @@
 #   on random points of a sphere, which are drawn anew for each seed. All 40 cases met the hypotheses, and in all 40
 #   the left side was smaller than the right side.
 # - **left**, **right**: the two sides of the case in which they came closest, each with a bound on its error. A case
-#   *holds* only if the left side is below the right one with both errors counted against it. It *touches* if the two
-#   sides agree to six digits or more, as they do where a bound is attained. If the errors leave open which side is
-#   smaller, the case is *unresolved*, and it never counts as a pass.
+#   *holds* only if the left side is below the right side even if both errors are counted against the claim. It
+#   *touches* if the two sides agree to six digits or more, as they do where a bound is attained. If the errors leave
+#   open which side is smaller, the case is *unresolved*, and it never counts as a pass.
 # - **tightness**: the largest left/right was 0.45, so the bound is within a factor of about two of the truth. For a
 #   bound that is ten orders of magnitude too large this ratio would be about 1e-10.
 # - **worst case**: the family and the seed of the case with the largest left/right.
 # - **mutants**: both wrong formulas were called violated on these cases. So the check can tell the formula from wrong
-#   ones.
-# - **notes**: the formula may fail with probability 0.1. In these 40 trials it never failed. For statements that may
-#   fail, an exact binomial test decides whether the number of failures is too large.
+#   formulas.
+# - **notes**: the formula may fail with probability 0.1. In these 40 trials the formula never failed. For statements
+#   that may fail, an exact binomial test decides whether the number of failures is too large.
 # - **replay**: the command that gives the same verdict again.
 #
 # A verdict keeps both sides of its cases, so these cases can be drawn as a picture from Python:
@@ -92,7 +92,7 @@ SVG(as_bytes(drawn(lemma, seen_by_form), "svg", "c6"))
 # larger. `ntkfl show fl-ntk/C.6 --plot c6.png` draws this picture in one command, and the [gallery](../gallery.md)
 # has a picture of every statement.
 #
-# "Holds" means that no violation was found in 40 trials. This supports the lemma, but is no proof.
+# "Holds" means that no violation was found in 40 trials. The 40 trials support the lemma, but are no proof.
 #
 # ## One that is violated
 #
@@ -118,8 +118,8 @@ SVG(as_bytes(drawn(lemma, seen_by_form), "svg", "c6"))
 #
 # ## Find a violation without the stored case
 #
-# `attack` searches for a violation and never looks at the stored one. It shrinks the case that it finds to a case that
-# is as simple as possible and still violates the statement. This case is confirmed and written to a file:
+# `attack` searches for a violation and never looks at the stored case. It shrinks the case that it finds to a case
+# that is as simple as possible and still violates the statement. This case is confirmed and written to a file:
 
 # %% tags=["timing"]
 # !ntkfl attack fl-ntk/A.1 --form stated
@@ -129,7 +129,7 @@ SVG(as_bytes(drawn(lemma, seen_by_form), "svg", "c6"))
 
 # %% [markdown]
 # The file holds the case in exact numbers. Anyone who has the file can check the violation again on another machine.
-# If the file was changed, the command says so.
+# If the file was changed, the command that checks it says so.
 #
 # ## Where to go next
 #

@@ -76,8 +76,8 @@ print("no neuron moves farther than", bound)
 print("width for a bound of 0.01:", f"{b12.solve_for(m, 0.01, numbers)[0]:.3g}")
 
 # %% [markdown]
-# Bounds of this kind ask for very wide networks. `verify` checks a statement on its default cases and gives a `Verdict`
-# for each form; `print(verdict)` shows all of it.
+# Bounds of this kind ask for very wide networks. `verify` checks a statement on its default cases and gives a
+# `Verdict` for each form; `print(verdict)` shows the whole verdict.
 
 # %%
 from verification import verify

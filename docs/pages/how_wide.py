@@ -6,21 +6,22 @@
 # %% [markdown]
 # # How wide is wide enough?
 #
-# The theory of FL-NTK describes federated training of an infinitely wide network. Yours has $m$ hidden neurons. How
-# far is it from the limit, and how fast does the distance fall with $m$? There are three answers: the width that the
-# theorem asks for, the measurements of a study over widths, and the same study on your own data.
+# The theory of FL-NTK describes federated training of an infinitely wide network. Your network has $m$ hidden
+# neurons. How far is your network from the limit, and how fast does the distance fall with $m$? There are three
+# answers: the width that the theorem asks for, the measurements of a study over widths, and the same study on your
+# own data.
 #
 # ## What the theorem asks for
 #
-# Theorem B.3 promises convergence from some width on. `ntkfl requirements` evaluates that width. Here it does so for
-# 50 real images; with `--data mine.csv` it does so for your data.
+# Theorem B.3 promises convergence from some width on. `ntkfl requirements` evaluates this width. The next command
+# evaluates the width for 50 real images. With `--data mine.csv` the command takes your data.
 
 # %%
 # !ntkfl requirements --data digits --n 50
 
 # %% [markdown]
-# Nobody can train such a network. The statement is true, and it says nothing about yours. (For one given network
-# there is a [certificate](will_it_converge), which needs some thousands of neurons.) So measure.
+# Nobody can train such a network. The statement is true, and it says nothing about your network. (For one given
+# network there is a [certificate](will_it_converge), which needs some thousands of neurons.) So measure.
 #
 # ## A study over widths
 #
@@ -103,8 +104,8 @@ for width in (64, 1024, 16384):
     print(f"m = {width:6d}: {float(error.sel(width=width)):.4f}")
 
 # %% [markdown]
-# The error of the widest network and the exponent give the width for your own tolerance. That is an extrapolation
-# along a measured power law, not a theorem:
+# The error of the widest network and the exponent give the width for your own tolerance. This width is an
+# extrapolation along a measured power law, not a theorem:
 
 # %%
 tolerance = 0.001
@@ -191,9 +192,10 @@ print(f"gap at m = 2048: {float(gap[-1]):.4f}; gap 0.01 at m = {2048 * (float(ga
 # for 1.4e19. For these data and these step sizes, this is the practical answer to the question.
 #
 # The file's path can be given wherever a study's name can: `ntkfl study list digits_width.py`, `--dry-run`,
-# `--scheduler`. The function `seconds` in the file estimates the time of a cell. `--dry-run` adds these times up, and
-# a run of less than 3 seconds, like this one, starts no processes. A study may also define `charts`, its figures, and
-# `megabytes`, the memory of a cell. `experiments/studies/questions/generalisation.py` is a complete example.
+# `--scheduler`. The function `seconds` in the file estimates the time of a cell. `--dry-run` adds these times up. A
+# run that is expected to take less than 3 seconds, like the run above, starts no processes. A study may also define
+# `charts`, its figures, and `megabytes`, the memory of a cell. `experiments/studies/questions/generalisation.py` is a
+# complete example.
 #
 # ## What is guaranteed, and what is not
 #

@@ -6,10 +6,10 @@
 # %% [markdown]
 # # All of Fashion-MNIST, infinitely wide
 #
-# `ntkfl.kernel_regime` decomposes the Gram matrix $H$ of the samples, which takes 68 $n^2$ bytes: 245 GB for the
-# 60,000 training images of Fashion-MNIST. A round of a linear method needs less: products of $H$ with the residuals,
-# and the blocks of $H$ that belong to single clients. `ntkfl limit` stores the lower triangle of $H$ in blocks of
-# fixed size, called tiles, and computes the rounds by products with these tiles.
+# `ntkfl.kernel_regime` decomposes the Gram matrix $H$ of the samples. The decomposition takes 68 $n^2$ bytes: 245 GB
+# for the 60,000 training images of Fashion-MNIST. A round of a linear method needs less: products of $H$ with the
+# residuals, and the blocks of $H$ that belong to single clients. `ntkfl limit` stores the lower triangle of $H$ in
+# blocks of fixed size, called tiles, and computes the rounds by products with these tiles.
 #
 # ## One command
 #
@@ -19,23 +19,24 @@
 # !ntkfl limit --data fashion-mnist --n 600 --test 300 --clients 20 --partition dirichlet:0.3 --method fedavg --rounds 100 2>/dev/null
 
 # %% [markdown]
-# - **|r| / |y|**: the norm of the residual over that of the labels, with a proved bound of its error. The error comes
-#   from the rounded entries of the tiles, from rounding in products, and from the clients' computed eigenvectors, in
-#   all rounds up to this one ({doc}`../proofs/linear_methods`, *Errors of tiles*).
-# - **accuracies**: those of the infinitely wide network, which has neither a width nor a seed. Each is printed as an
-#   interval. If the error bound leaves the class of a sample open, the sample counts as right at one end of the
-#   interval and as wrong at the other. In round 0 all outputs are 0, and all classes are open.
+# - **|r| / |y|**: the norm of the residual divided by the norm of the labels, with a proved bound of the error. The
+#   error comes from the rounded entries of the tiles, from rounding in products, and from the clients' computed
+#   eigenvectors, in all rounds up to this one ({doc}`../proofs/linear_methods`, *Errors of tiles*).
+# - **accuracies**: the accuracies of the infinitely wide network. They depend on neither a width nor a seed. Each
+#   accuracy is printed as an interval. If the error bound leaves the class of a sample open, the sample counts as
+#   right at one end of the interval and as wrong at the other. In round 0 all outputs are 0, and all classes are
+#   open.
 # - For plain averaging (`fl-ntk`, `fedavg`, `fedprox`, `fednova`) many rounds take few products. The reason is that
 #   the powers of a round's linear map are approximated by short Chebyshev series. 1000 rounds take some hundred
 #   products.
 #
 # ## Other methods
 #
-# Methods with a memory run round by round. Their errors are bounded too (*Errors of methods that remember*, on the
-# same page of proofs), but the bounds are looser, since an error may grow for some rounds before it falls. `--state
-# run.npz` stores such a run, with the step limits and error bounds that were computed before its first round. If the
-# program is killed, the same command continues the run. Here are the same images and five methods with the same local
-# step:
+# Methods with a memory, such as server momentum and control variates, are computed round by round. Their errors are
+# bounded too (*Errors of methods that remember*, on the same page of proofs), but the bounds are looser, since an
+# error may grow for some rounds before it falls. `--state run.npz` stores such a run, with the step limits and error
+# bounds that were computed before its first round. If the program is killed, the same command continues the run. The
+# next cell computes five methods with the same local step on the same images:
 
 # %%
 import matplotlib.pyplot as plt
@@ -65,18 +66,19 @@ plt.show()
 # %% [markdown]
 # Steps may change with the round: `--local-schedule 0.02,0.01`, `--server-schedule` and `--steps-schedule` list them,
 # as `eta_local=`, `eta_global=` and `local_steps=` do in Python. The last entry of a list holds for all rounds that
-# follow. Errors stay bounded (*Errors where steps change*, and *Errors of methods that remember where steps change*).
+# follow. The errors are then bounded too (*Errors where steps change*, and *Errors of methods that remember where
+# steps change*).
 #
 # The methods in the picture share only the local step, and none of them is tuned. `ntkfl fastest` tunes methods
 # ({doc}`which_method`). With `--tiles auto` it decomposes no matrix. It then tunes averaging and server momentum in
 # the Krylov space of the labels: the space of the labels' products with the first powers of a round's matrix. The
 # next numbers are for 4000 images, 100 clients, `dirichlet:0.3` and 5 local steps. After 100 rounds of FedAvg at
-# server rate 1 the residual is .479 of the labels ("leaves .479 of the labels" for short), and .399 with the best
-# server rate. The best momentum (.93, with server rate 5.2) leaves .050. These three numbers come from rounds that
-# were run. For SCAFFOLD and FedDyn the Krylov space gives no such shortcut. Every setting is run on 1000 of the
-# images, and the best setting is then tuned on all images. With a budget of 100 rounds SCAFFOLD then leaves .366
-# (server rate 3.4) and FedDyn .129 (alpha .055). This took 129 s of processor for SCAFFOLD (with two products a
-# round) and 80 s for FedDyn. The command is:
+# server rate 1 the norm of the residual is .479 of the norm of the labels. For short, FedAvg leaves .479 of the
+# labels. With the best server rate it leaves .399. The best momentum (.93, with server rate 5.2) leaves .050. These
+# three numbers come from rounds that were run. For SCAFFOLD and FedDyn the Krylov space gives no such shortcut. Every
+# setting is run on 1000 of the images, and the best setting is then tuned on all images. With a budget of 100 rounds
+# SCAFFOLD then leaves .366 (server rate 3.4) and FedDyn .129 (alpha .055). This took 129 s of processor for SCAFFOLD
+# (with two products a round) and 80 s for FedDyn. The command is:
 #
 #     ntkfl fastest --data fashion-mnist --n 4000 --clients 100 --partition dirichlet:0.3 --steps 5 --budget 100 \
 #         --tiles auto
@@ -100,9 +102,9 @@ plt.show()
 #
 # The next table has the processor seconds of a round of each method, at the same sizes. The tiles are float32, the
 # labels have ten columns, and one thread computes. Each number is the mean of ten rounds, and includes the error
-# bounds. Before the first round, the tiles took 2.6 s to compute and the clients' blocks .2 s, with .75 GB in all. In
-# wall-clock time, beside some fifteen other programs on two cores, the tiles took 67 s and a round 2.1 to 2.5 s. A
-# round of cyclic training, in which clients train one after the other, took 34 s.
+# bounds. Before the first round, the tiles took 2.6 s to compute and the clients' blocks .2 s. The memory was .75 GB
+# in all. In wall-clock time, beside some fifteen other programs on two cores, the tiles took 67 s and a round 2.1 to
+# 2.5 s. A round of cyclic training, in which clients train one after the other, took 34 s.
 #
 # | FedAvg | FedProx | FedNova | momentum | Nesterov | SCAFFOLD | FedDyn | cyclic |
 # |---|---|---|---|---|---|---|---|
@@ -115,8 +117,8 @@ plt.show()
 # How large are the errors, compared with their bounds? The next table is for the same data, with 5000 of the other
 # images to test on. Four methods ran together, once with float64 tiles and once with float32 tiles (76 and 77 s of
 # processor for 100 rounds, on a loaded machine). The column "apart" has the distance between the training residuals
-# of these two runs, over $|y|$. The error with float32 tiles is at most this distance plus the error bound of the run
-# with float64 tiles:
+# of these two runs, divided by $|y|$. The error with float32 tiles is at most this distance plus the error bound of
+# the run with float64 tiles:
 #
 # | | round | apart | bound with float32 | float64's bound | test accuracy is proved to, float32 | float64 |
 # |---|---|---|---|---|---|---|
@@ -140,10 +142,10 @@ plt.show()
 #
 # At this size the rounds can also be computed with the whole matrix in float64, without tiles. The next table
 # compares the results of tiles with these rounds. It has three kinds of columns "off". The first is the distance of
-# the training residuals over $|y|$, the second is the largest error of an entry of the residuals, and the third is
-# the error of the movement $|U(t)-U(0)|_F$ over the movement. The column after each of them has the bound that the
-# computation with tiles states (`docs/limit_costs.py`; 42 to 70 s of processor and 1.2 GB a method, the rounds of the
-# whole matrix included):
+# the training residuals, divided by $|y|$. The second is the largest error of an entry of the residuals. The third is
+# the error of the weights' movement $|U(t)-U(0)|_F$, divided by this movement. The column after each of these columns
+# has the bound that the computation with tiles states. `docs/limit_costs.py` measures the rows. A method took 42 to
+# 70 s of processor and 1.2 GB, including the rounds with the whole matrix:
 #
 # | | round | float32: residual off | bound | an entry off | bound | movement off | bound | float64: residual off | bound |
 # |---|---|---|---|---|---|---|---|---|---|
@@ -157,22 +159,22 @@ plt.show()
 # | | 10 | 1.3e-8 | 4.5e-5 | 4.2e-8 | 4.1e-4 | 8.9e-11 | 1.8e-5 | 2.9e-16 | 4.3e-8 |
 # | | 100 | 1.8e-7 | 1.7e-3 | 6.0e-7 | 8.4e-3 | 1.5e-9 | 2.7e-4 | 6.2e-16 | 2.9e-7 |
 #
-# No bound is broken. The residuals of float64 tiles are within 2e-14 of those of the whole matrix. The rounds with
-# the whole matrix have rounding errors too, which are not bounded here. The bounds of the movement are 120,000 to 1.7
-# million times its error, because roundings of single entries cancel in a sum over all entries.
+# No error is above its bound. The residuals of float64 tiles are within 2e-14 of those of the whole matrix. The
+# rounds with the whole matrix have rounding errors too, which are not bounded here. The bounds of the movement are
+# 120,000 to 1.7 million times its error, because roundings of single entries cancel in a sum over all entries.
 #
 # Another run of FedAvg with float32 tiles had 5000 images and 2500 classes, which were drawn at random, with two
 # images each. `left_estimate` computes what is left of the residual after a round, in a weighted norm, without
 # running the rounds. For rounds 1, 2 and 3 its values with tiles differ from the values that the whole matrix gives
 # by at most 1.0e-9; the stated bound is 4.9e-5. `left_estimate` took 36 s of processor, with all eigenvectors of a
-# round. `rounds_to` took 9.5 s, and gave the right number of rounds (3). The memory was 1.9 GB in all, with the whole
-# matrix for comparison.
+# round. `rounds_to` took 9.5 s, and gave the right number of rounds (3). The memory was 1.9 GB in all, including the
+# whole matrix for the comparison.
 #
 # ## Sixty thousand images
 #
 # All of Fashion-MNIST is 60,000 images to train on and 10,000 to test on. The tiles take 16.4 GB, or 8.9 GB in
-# float32. Before it starts, `ntkfl limit` says whether they fit into memory. The command for FedAvg with 100 clients,
-# `dirichlet:0.3`, 5 local steps and `eta_local` .00398 is:
+# float32. Before the computation starts, `ntkfl limit` says whether the tiles fit into memory. The command for FedAvg
+# with 100 clients, `dirichlet:0.3`, 5 local steps and `eta_local` .00398 is:
 #
 #     ntkfl limit --data fashion-mnist --n 60000 --test 10000 --clients 100 --partition dirichlet:0.3 \
 #         --method fedavg --tiles float32 --rounds 10000
@@ -197,9 +199,9 @@ plt.show()
 # program proves smaller error bounds now than when these runs were made, for methods with a memory (*Errors of
 # methods that remember where steps change*) and for FedAvg (*Errors of tiles*, *Many rounds at once*). The runs of
 # 100 rounds in the tables were made again with the smaller bounds. The columns "before" have the bounds of the first
-# runs, some of which were kept with one digit. The values of the new runs agree with those of the first runs in all
-# digits that were kept. One run of three methods (`dirichlet:0.3`, `eta_local` .00398) took 31 minutes of wall-clock
-# time beside twenty to thirty other programs on two cores:
+# runs. Some of these bounds were kept with one digit. The values of the new runs agree with those of the first runs
+# in all digits that were kept. One run of three methods (`dirichlet:0.3`, `eta_local` .00398) took 31 minutes of
+# wall-clock time beside twenty to thirty other programs on two cores:
 #
 # | | test accuracy after round 1 | 10 | 46 | 100 | left of the labels after 10 | after 100 | its error is at most | before | error of the accuracy at most | before |
 # |---|---|---|---|---|---|---|---|---|---|---|
@@ -207,7 +209,7 @@ plt.show()
 # | momentum .9 at the server | .685 | .797 | .864 | .876 | .634 | .454 | 1.2e-3 | 5e-3 | .0021 | |
 # | SCAFFOLD | .680 | .738 | .797 | .824 | .668 | .542 | 1.3e-4 | 1.5e-3 | .0004 | .0061 |
 #
-# The errors are those after round 100. FedAvg takes 1000 rounds to reach momentum's .876.
+# The last four columns are about round 100. FedAvg takes 1000 rounds to reach momentum's .876.
 #
 # `ntkfl fastest --tiles` tunes steps in the labels' Krylov space. For 100 rounds with `dirichlet:0.3` and the same
 # `eta_local`, it predicts that FedAvg leaves .494 with server rate 3.17, and that momentum .956 leaves .324 with
@@ -225,11 +227,11 @@ plt.show()
 # The simple bound of the largest eigenvalue of a round's matrix is a sum: the largest eigenvalue of each client's
 # block of this matrix, added over all clients. At these server rates the sum is above 2, and therefore no error bound
 # follows from it. The error bounds come from a second run, with a sharper bound of the largest eigenvalue
-# ({doc}`../proofs/linear_methods`, *Rounds without a matrix*). Its values are those of the first run in the digits
-# that were kept. The second run took 17 minutes of wall-clock time beside some fifteen other programs, 1300 s of
-# processor and 10.0 GB, with the tiles from a file. More than half of this time was spent before the first round, on
-# the step limits and the bound of the largest eigenvalue. For momentum the bound of the residual's error proves
-# little after 100 rounds. After 10 rounds this bound is .0013, and the test accuracy is proved to .0023.
+# ({doc}`../proofs/linear_methods`, *Rounds without a matrix*). Its values agree with the values of the first run in
+# all digits that were kept. The second run took 17 minutes of wall-clock time beside some fifteen other programs,
+# 1300 s of processor and 10.0 GB, with the tiles from a file. More than half of this time was spent before the first
+# round, on the step limits and the bound of the largest eigenvalue. For momentum the bound of the residual's error
+# proves little after 100 rounds. After 10 rounds this bound is .0013, and the test accuracy is proved to .0023.
 #
 # The next table is for 4000 images on 100 clients, again with server rates at which the sum of the clients' largest
 # eigenvalues proves nothing. One run of 100 rounds has three methods, 10,000 other images to test on, and float32
@@ -243,15 +245,15 @@ plt.show()
 #
 # With float64 tiles the three residuals are proved to 2.2e-8, 7.9e-7 and 5.8e-8, and the accuracies exactly.
 #
-# Momentum's bound is large because errors of the memory are kept for $1/(1-.93)$ rounds, and are all counted as if they
-# had one direction. SCAFFOLD's errors have proved bounds nearly up to the largest stable server rate. For these 4000
-# images the bounds exist at server rate 4.5, which is .98 of the largest stable rate. For 2000 images on 20 clients
-# they exist at 2.8, where the largest stable rate is 3.2.
+# Momentum's bound is large because errors of the memory are kept for $1/(1-.93)$ rounds, and are all counted as if
+# they had the same direction. SCAFFOLD's errors have proved bounds nearly up to the largest stable server rate. For
+# these 4000 images the bounds exist at server rate 4.5, which is .98 of the largest stable rate. For 2000 images on
+# 20 clients they exist at 2.8, where the largest stable rate is 3.2.
 #
 # For SCAFFOLD and FedDyn `fastest` searches on 1000 of the images, with the same share of the images of each client.
 # It then tunes the best setting on all images. The next table has the best settings for 1000 to 9000 images and a
-# budget of 100 rounds. `eta_local` is the same share of its limit everywhere (231 s of processor on a loaded
-# machine):
+# budget of 100 rounds. `eta_local` is the same share of its limit in every row. The table took 231 s of processor on
+# a loaded machine:
 #
 # | images | SCAFFOLD's server rate | leaves | FedDyn's alpha | leaves |
 # |---|---|---|---|---|
@@ -259,10 +261,10 @@ plt.show()
 # | 3004 | 3.75 | .389 | .069 | .145 |
 # | 9002 | 3.75 | .460 | .087 | .276 |
 #
-# More images are harder to fit in the same number of rounds, and steps that suit few images are too long for more. At
-# 60,000 images there was no search. One run had five settings with values that continue those of the table, and a sixth
-# setting, FedDyn with alpha 5. It took 1556 s of processor, 33 minutes of wall-clock time beside some ten other
-# programs, and 11.0 GB. FedDyn's residual still falls when alpha grows from .13 to .2:
+# More images are harder to fit in the same number of rounds, and steps that suit few images are too long for more
+# images. At 60,000 images there was no search. One run had five settings with values that continue those of the
+# table, and a sixth setting, FedDyn with alpha 5. It took 1556 s of processor, 33 minutes of wall-clock time beside
+# some ten other programs, and 11.0 GB. FedDyn's residual still falls when alpha grows from .13 to .2:
 #
 # | method | steps | left of the labels after 100 rounds | its error is at most | test accuracy | error of the accuracy at most | before |
 # |---|---|---|---|---|---|---|
@@ -278,14 +280,14 @@ plt.show()
 # |---|---|---|---|---|---|---|---|---|---|---|
 # | FedDyn, alpha 5 | .680 | .793 | .858 | .873 | .591 | .460 | 6.1e-4 | 1.3e-3 | .0010 | .022 |
 #
-# SCAFFOLD ends where FedAvg does (table below the picture), at .542 of the labels against .538. FedDyn with alpha 5 ends
+# SCAFFOLD ends near FedAvg (table below the picture), at .542 of the labels against .538. FedDyn with alpha 5 ends
 # near momentum, at .460 against .454. After round 1 FedDyn leaves .827, SCAFFOLD .897 and FedAvg .877.
 #
-# Alphas between .2 and 5 were not run at this size. With 10,000 of the images, ten settings were run in two runs (89 s
-# of processor, `eta_local` .0294). FedDyn then leaves .287 at alpha .03, .277 at .05, .272 at .09, .278 at .13, .297 at
-# .2, .366 at .5 and .417 at 1, each proved to .007. With 10,000 images a client has a sixth of the images that it has
-# with 60,000, and its eigenvalues are about a sixth as large. So alpha .09 at 10,000 images corresponds to about .5 at
-# 60,000.
+# Values of alpha between .2 and 5 were not run at this size. With 10,000 of the images, ten settings were run in two
+# runs (89 s of processor, `eta_local` .0294). FedDyn then leaves .287 at alpha .03, .277 at .05, .272 at .09, .278 at
+# .13, .297 at .2, .366 at .5 and .417 at 1, each proved to .007. With 10,000 images a client has a sixth of the
+# images that it has with 60,000, and its eigenvalues are about a sixth as large. So alpha .09 at 10,000 images
+# corresponds to about .5 at 60,000.
 #
 # With similar clients (`--partition iid --rounds 100`, `eta_local` .0217 for all) four methods in one run took 1044 s
 # of processor, 16 minutes of wall-clock time beside some fifteen other programs on two cores, and 10.6 GB. The file
@@ -329,22 +331,22 @@ plt.show()
 # lower, .8399 against .8426. The same holds at round 10. The error bounds prove both differences at both rounds.
 #
 # `--memmap FILE` keeps the tiles in a file, for tiles that do not fit into memory. This was tried with 20,000 images,
-# whose .88 GB were still in the system's cache. A round of SCAFFOLD took .34 s from the file and .38 s from memory, on
-# one core of two. The residual after six rounds had the same norm. Reading the file took 2.8 s, and computing the tiles
-# 9 to 12 s. When a file is opened, one row in 256 is compared with the kernel. In each slab of consecutive rows, the
-# row with the largest entry off the diagonal is compared too (with 12,000 images this took .36 s of processor, where
-# computing the tiles took 4.2 s). A change of other rows on the disk is not detected. The file may be larger than the
-# memory. Products then take as long as reading the file from the disk. This was tried with a process that was allowed
-# to use 750 MB (by a memory control group of Linux, page cache included). For 20,000 samples this process refused in
-# advance to hold the tiles in memory, with the message "n up to 13396 would fit". With `--memmap` it built them in a
-# file of 880 MB. Each product then read 810 MB from the disk and took 1.0 s of processor and 7 s of wall-clock time,
-# beside fifteen other programs.
+# whose tiles (.88 GB) were still in the system's cache. A round of SCAFFOLD took .34 s from the file and .38 s from
+# memory, on one core of two. The residual after six rounds had the same norm in both cases. Reading the file took 2.8
+# s, and computing the tiles 9 to 12 s. When a file is opened, one row in 256 is compared with the kernel. In each
+# slab of consecutive rows, the row with the largest entry off the diagonal is compared too (with 12,000 images this
+# took .36 s of processor, where computing the tiles took 4.2 s). A change of other rows on the disk is not detected.
+# The file may be larger than the memory. Products then take as long as reading the file from the disk. This was tried
+# with a process that was allowed to use 750 MB (by a memory control group of Linux, page cache included). For 20,000
+# samples this process refused in advance to hold the tiles in memory, with the message "n up to 13396 would fit".
+# With `--memmap` it built them in a file of 880 MB. Each product then read 810 MB from the disk and took 1.0 s of
+# processor and 7 s of wall-clock time, beside fifteen other programs.
 #
-# With `--device cuda` a GPU holds and multiplies the tiles. **This has never run on a GPU**, because none was at hand.
-# The script `docs/tiles_on_a_device.py` of the repository ran with the CPU as the device (`python
-# docs/tiles_on_a_device.py cpu 600 2000 --rounds 20`). The products and the rounds of three methods differed from those
-# of one process by at most .0004 of the proved bounds. The script needs numpy, scipy, numba, PyTorch, jaxtyping and
-# python-flint, but no JAX.
+# With `--device cuda` a GPU holds and multiplies the tiles. **This option has never run on a GPU**, because none was
+# at hand. The script `docs/tiles_on_a_device.py` of the repository ran with the CPU as the device (`python
+# docs/tiles_on_a_device.py cpu 600 2000 --rounds 20`). The products and the rounds of three methods differed from
+# those of one process by at most .0004 of the proved bounds. The script needs numpy, scipy, numba, PyTorch, jaxtyping
+# and python-flint, but no JAX.
 #
 # Several methods in one command share the tiles, and need only one product in each round:
 #
@@ -356,14 +358,15 @@ plt.show()
 # kernel of the test images, and the memory of the tiles.
 #
 # The next table has the time and memory of each method when it runs alone, with 100 clients, `dirichlet:0.3`, 5 local
-# steps and float32 tiles in a file. The times are processor time and wall-clock time in seconds. For each there is
-# the time until the first round (clients' blocks, limits of the steps, error bounds), and the time of ten rounds with
-# their error bounds. The first row of each size is the computation of the tiles. The memory is the peak of the
-# process, including the pages of the file. The load is the load average of the machine at the end. No other large
-# program ran on the two cores. FedAvg with a tuned server rate needs a search for its step limit, which takes 61
-# products at 20,000 images. The tuned rate is the rate with the smallest residual after 100 rounds. It is found by a
-# computation in the Krylov space of 40 products, among rates in steps of .05. At 20,000 images it leaves .472 of the
-# labels, against .516 at rate 1. The largest stable rate is 2.642. `docs/limit_costs.py` measures rows again:
+# steps and float32 tiles in a file. The times are processor time and wall-clock time in seconds. For both kinds of
+# time, the table has the time until the first round (clients' blocks, limits of the steps, error bounds), and the
+# time of ten rounds with their error bounds. The first row of each size is the computation of the tiles. The memory
+# is the peak of the process, including the pages of the file. The load is the load average of the machine at the end.
+# No other large program ran on the two cores. FedAvg with a tuned server rate needs a search for its step limit,
+# which takes 61 products at 20,000 images. The tuned rate is the rate with the smallest residual after 100 rounds.
+# This rate is found by a computation in the Krylov space of 40 products, among rates in steps of .05. At 20,000
+# images FedAvg with this rate leaves .472 of the labels, against .516 at rate 1. The largest stable rate is 2.642.
+# `docs/limit_costs.py` measures rows again:
 #
 # | images | | processor: until the first round | ten rounds | clock: until the first round | ten rounds | memory | load |
 # |---|---|---|---|---|---|---|---|
@@ -458,9 +461,10 @@ print(f"{8 * columns * (n * workers + ends) * products / 1e12:.1f} TB sent")
 #
 # `kernel_regime` takes a kernel of low rank as it takes any kernel, and the rounds with such a kernel can be compared
 # with the exact limit. *Nystrom* replaces $k(x, z)$ by $k(x, L) k(L, L)^{-1} k(L, z)$ with some of the samples as
-# landmarks $L$. Here scikit-learn computes this kernel. *Random features* give the kernel of a network with few neurons
-# at its start, with $d$ features for each neuron. The value of this kernel at two inputs is their inner product times
-# the share of neurons that are active on both inputs. Here are both approximations with 600 images:
+# landmarks $L$. Here scikit-learn computes this kernel. *Random features* give the kernel of a network with few
+# neurons at its start, with $d$ features for each neuron, where $d$ is the dimension of the inputs. The value of this
+# kernel at two inputs is the inputs' inner product times the share of neurons that are active on both inputs. Here
+# are both approximations with 600 images:
 
 # %% tags=["noise:0.5"]
 import numpy as np
@@ -515,7 +519,7 @@ against_the_limit(
 )
 
 # %% [markdown]
-# The same with 10,000 images of 100 clients, tested on 5000 others:
+# The next table has the same comparison with 10,000 images of 100 clients, tested on 5000 other images:
 #
 # | kernel | outputs off after round 1 | 10 | 100 | test accuracy after 1 | 10 | 100 | processor time |
 # |---|---|---|---|---|---|---|---|
@@ -528,20 +532,21 @@ against_the_limit(
 # | random features, 16 neurons (12,544 features) | .061 | .137 | .164 | .682 | .755 | .815 | 15 s |
 # | 256 neurons (200,704 features) | .014 | .035 | .061 | .693 | .762 | .829 | 16 s |
 #
-# - The distances are those of all training outputs, over $|y|$. They grow with the rounds: few landmarks leave out the
-#   directions that are learnt late.
+# - The distances are between all training outputs with the approximate and with the exact kernel, divided by $|y|$.
+#   They grow with the rounds: few landmarks leave out the directions that are learnt late.
 # - Nystrom with 3000 landmarks, .3 of the images, is off by .02 after 100 rounds, and its accuracy by .004 (20 of
 #   5000 images). With 100 landmarks the accuracy is .056 too low, so the curve of that kernel is not the curve of the
 #   infinitely wide network.
 # - Each neuron has 784 random features. With the same number of features, random features give outputs that are
 #   farther off than Nystrom's. Yet with 256 neurons, whose outputs are off by .061, the accuracy is nearer to the
-#   exact one than with 1000 landmarks, whose outputs are off by .046. The table has one draw of landmarks and one
-#   draw of neurons.
+#   exact accuracy than with 1000 landmarks, whose outputs are off by .046. The table has one draw of landmarks and
+#   one draw of neurons.
 # - If the outputs matter, take Nystrom, and state its number of landmarks.
 #
 # In practice approximations would be used at sizes such as 60,000 images. The next table compares them there with ten
 # exact rounds of FedAvg (100 clients, iid, 5 local steps, `eta_local` .0217; `docs/sixty_thousand.py kernels`, 254 s
-# of processor for these kernels). It has the distance over $|y|$, and the largest difference of all 600,000 outputs:
+# of processor for these kernels). The table has the distance divided by $|y|$, and the largest difference among all
+# 600,000 outputs:
 #
 # | kernel | off after round 1 | 10 | largest, 1 | 10 | training accuracy, 1 | 10 | test accuracy, 1 | 10 |
 # |---|---|---|---|---|---|---|---|---|
@@ -573,11 +578,11 @@ against_the_limit(
 # | Nystrom, 300 landmarks | .005 | .027 | .054 | .02 | .11 | .21 | .696 | .754 | .787 | .695 | .750 | .784 | 29 s |
 # | Nystrom, 1000 landmarks | .001 | .009 | .019 | .01 | .04 | .08 | .704 | .768 | .803 | .703 | .765 | .801 | 62 s |
 #
-# Nystrom's kernel with 300 landmarks gives outputs nearer to the exact ones than ten times as many random features do.
-# But its test accuracy is farther off: .022 too low after ten rounds. Each random feature can also have a neuron $w$
-# and a direction $v$ of its own: the feature is $1[w'x>0]\,v'x$, with $v$ drawn from the distribution of $w$. With such
-# features the accuracy is .003 too low. Do not take all 784 features of each neuron, because then the same number of
-# features comes from few neurons.
+# Nystrom's kernel with 300 landmarks gives outputs nearer to the exact outputs than ten times as many random features
+# do. Its test accuracy after ten rounds is .022 too low. Each random feature can also have a neuron $w$ and a
+# direction $v$ of its own: the feature is $1[w'x>0]\,v'x$, with $v$ drawn from the distribution of $w$. With such
+# features the outputs are farther off than with 300 landmarks, but the accuracy is only .003 too low. Do not take all
+# 784 features of each neuron, because then the same number of features comes from few neurons.
 #
 # - When the times of this table were measured, the kernels were stored in tiles. But a kernel of type
 #   `gram.Features`, as `gram.nystroem` and `ntkfl limit --landmarks 3000` give it, needs no tiles: its $m$ features
@@ -634,8 +639,8 @@ against_the_limit(
 #   ratio levels off. For a network trained for 320 rounds of FedAvg it is .47 at round 32, .55 at round 100 and .58
 #   at the end. With momentum it is .53, .58 and .58.
 # - From 256 to 1024 neurons, the distance from the limit falls by the factor .55 at round 1 and by .6 to .7 at round
-#   32; $m^{-1/2}$ would be a half. The moving kernel's part falls by the factor .37 at round 1. At round 32 it falls
-#   by a half under FedAvg and SCAFFOLD, and only by the factor .84 under momentum.
+#   32. By the law $m^{-1/2}$ the factor would be a half. The moving kernel's part falls by the factor .37 at round 1.
+#   At round 32 it falls by a half under FedAvg and SCAFFOLD, and only by the factor .84 under momentum.
 # - With 256, 1024, 4096 and 16384 neurons the distance from the limit after 5 rounds of FedAvg is .102, .052, .026
 #   and .013. It is halved each time, as $m^{-1/2}$ is. The moving kernel's part is .034, .013, .0046 and .0016, each
 #   time .36 of the part before. So the moving kernel's share of the distance falls with the width, from .32 to .13.

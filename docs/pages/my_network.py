@@ -73,9 +73,10 @@ for linearised in (True, False):
     print(f"{'linearised' if linearised else 'trained':10}: outputs off the kernel regime by {off:.1e} of the residual")
 
 # %% [markdown]
-# This is the distance of a network of this size, with PyTorch's initialisation, from its kernel regime. The rates above
-# forecast the first rounds; for later rounds they give only the order of magnitude. Wider networks are nearer. Here are
-# three widths, each with the kernel regime of the network's own kernel; the widest is the network above.
+# The last line has the distance of a network of this size, with PyTorch's initialisation, from its kernel regime. The
+# rates above forecast the first rounds; for later rounds they give only the order of magnitude. Wider networks are
+# nearer to their kernel regime. The next cell compares networks of three widths, each with the kernel regime of its
+# own kernel. The widest of them is the network above.
 
 # %%
 import matplotlib.pyplot as plt
@@ -115,10 +116,10 @@ print(f"same class on {np.mean(np.sign(predicted) == np.sign(trained)):.0%} of {
 # %% [markdown]
 # ## Networks that have a limit
 #
-# For some networks the kernel no longer depends on the random start when the network is wide. These are fully
-# connected networks of any depth, with ReLU, erf or GELU and with biases or without, and convolutional networks with
-# global average pooling. These networks have names, such as `fc:3:relu`, and use the NTK parametrisation. `:standard`
-# after the name gives the standard parametrisation. `step_factors` scales its step sizes so that both
+# For some networks the kernel no longer depends on the random start when the network is wide. Such networks are the
+# fully connected networks of any depth, with ReLU, erf or GELU and with biases or without, and convolutional networks
+# with global average pooling. These networks have names, such as `fc:3:relu`, and use the NTK parametrisation.
+# `:standard` after the name gives the standard parametrisation. `step_factors` scales its step sizes so that both
 # parametrisations train the same functions. The kernels in the limit are known in closed form (`ntkfl.gram.deep`), so
 # that a network can be compared with the exact run at infinite width.
 
@@ -155,8 +156,8 @@ plt.show()
 #
 # ## A JAX function
 #
-# A JAX function is passed together with its parameters, which are any pytree of arrays. It is trained by the same
-# engine.
+# A JAX function is passed together with its parameters, which are any pytree of arrays. The function is trained by
+# the same engine.
 
 # %%
 import jax

@@ -8,9 +8,10 @@
 #
 # A ReLU neuron has a kink for every sample: the weights $w$ with $w \cdot x_i = 0$. At the start, a network of width
 # $m$ has some neurons near a kink by chance. The smaller a distance, the fewer neurons are as near to a kink as this
-# distance. After training there are many more, at distances that shrink with the residual (`fl-ntk/X.13`). This page
-# shows how neurons arrive at kinks, which neurons stay there and how many, and which kernel drives the loss while they
-# stay (`fl-ntk/X.13b`). A neuron that stays at a kink is called *caught*, or *held*.
+# distance. After training many more neurons are near a kink, at distances that shrink with the residual
+# (`fl-ntk/X.13`). This page shows how neurons arrive at kinks, which neurons stay there and how many, and which
+# kernel drives the loss while they stay (`fl-ntk/X.13b`). A neuron that stays at a kink is called *caught*, or
+# *held*.
 #
 # ## They arrive
 #
@@ -55,8 +56,8 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# A caught neuron comes to the kink, crosses it, is pushed back, and crosses it again. It cannot leave: as the residual
-# falls, its steps become shorter, and so do its distances from the kink.
+# A caught neuron comes to the kink, crosses it, is pushed back, and crosses it again. The neuron cannot leave: as the
+# residual falls, the neuron's steps become shorter, and so do its distances from the kink.
 #
 # ## Which neurons are caught
 #
@@ -94,8 +95,9 @@ print(f"median difference: {np.median(np.abs(psi - active)):.1g}")
 #
 # The count can be predicted without fitting a constant. In a wide network a neuron switches on or off for at most one
 # sample, and its $z$ follows a scalar recursion that is driven by the residuals of the *infinitely wide* network. The
-# number of neurons that end near the kink then follows from the density of $z$ at the start. Here are the pairs
-# within $0.3\,|r| / \sqrt m$ of their kinks, in federated training on four clients with five local steps:
+# number of neurons that end near the kink then follows from the density of $z$ at the start. The next cell counts the
+# pairs of a neuron and a sample within $0.3\,|r| / \sqrt m$ of their kinks, in federated training on four clients
+# with five local steps:
 
 # %% tags=["noise:0.2"]
 from ntkfl.finite_width import pairs_near_kinks
@@ -126,7 +128,7 @@ for m in (500, 2000, 8000):
 # in this hyperplane move the neuron, and it contributes nothing to the output $f_i$. So while these pairs are held,
 # the kernel of training is the Gram matrix of the gradients *with the held pairs projected out*: the gradient of a
 # held neuron is projected onto the hyperplane of its kink. The next cell starts from the residual before the last
-# hundred rounds, and predicts the residual after them by three kernels:
+# hundred rounds, and predicts the residual after these rounds by three kernels:
 
 # %% tags=["noise:0.5"]
 before, after, gram = residual[-window - 1], residual[-1], problem.x @ problem.x.T
@@ -143,9 +145,10 @@ for name, kernel in kernels.items():
     print(f"{name:26} off by {np.linalg.norm(predicted - after) / np.linalg.norm(after):.1e} of |r|")
 
 # %% [markdown]
-# The catalogue has this as a statement. It is about networks that are built so that neurons are held for a while. As
-# $K \eta_l$ goes to 0, gradient descent, and FedAvg with any number of local steps, converge to the flow $r' = -H_P
-# r$, where $H_P$ is the kernel with the held pairs projected out. The error is proportional to $K \eta_l$.
+# The catalogue has a statement about this kernel. The statement is about networks that are built so that neurons are
+# held for a while. As $K \eta_l$ goes to 0, gradient descent, and FedAvg with any number of local steps, converge to
+# the flow $r' = -H_P r$, where $H_P$ is the kernel with the held pairs projected out. The error is proportional to $K
+# \eta_l$.
 
 # %%
 # !ntkfl verify fl-ntk/X.13b --trials 3
@@ -160,7 +163,7 @@ for name, kernel in kernels.items():
 #   certificate](safe_from_here.ipynb) does so: at its point $W^*$, a network that fits the data, these neurons lie
 #   exactly on their kinks.
 # - With several local steps a neuron may also cross a kink in every round, but only during the local steps of one
-#   client, and be brought back when the server takes the mean. Such pairs are held like the others: $\psi$ is the share
-#   of local steps in which the neuron is active, and these pairs are projected out too. Late in training most of the
-#   held pairs are of this kind. All this is for small steps. With long steps $H_P$ is still the kernel of the server's
-#   move, but not that of a client's local moves ({doc}`../proofs/finite_width` has the numbers).
+#   client, and be brought back when the server takes the mean. Such pairs are held like the others: $\psi$ is the
+#   share of local steps in which the neuron is active, and these pairs are projected out too. Late in training most
+#   of the held pairs are of this kind. All this is for small steps. With long steps $H_P$ is still the kernel of the
+#   server's move, but it is not the kernel of a client's local moves ({doc}`../proofs/finite_width` has the numbers).

@@ -18,8 +18,8 @@
 #
 # $$k(x, z) = \frac{|x| |z|}{2 \pi} \bigl(\sin\theta + 2 (\pi - \theta) \cos\theta\bigr).$$
 #
-# A kernel is a function that returns an (n, n') array for rows `x` (n, d) and `z` (n', d). If `z` is not given, it is
-# `x`.
+# A kernel is a function that returns an (n, n') array for rows `x` (n, d) and `z` (n', d). If `z` is not given, `x`
+# takes its place.
 
 # %% tags=["timing"]
 import numpy as np
@@ -48,11 +48,12 @@ print(check(both_layers, examples=50))
 # - *finite output*, *symmetric*, *transposes* ($k(x, z) = k(z, x)^\top$) and *consistent* ($k(x, x)$ is $k(x)$) must
 #   hold for every function that is called a kernel function here. *positive semi-definite* must hold for every
 #   kernel.
-# - *strictly positive where claimed* and *singular elsewhere*: for ReLU networks the smallest eigenvalue of $k(x)$ must
-#   be positive, unless two rows are parallel. In that case it must be 0. There is one exception: data with several
-#   pairs of opposite rows $x$, $-x$. If the directions $x$ of these pairs are linearly dependent, and no two rows are
-#   parallel, the smallest eigenvalue is 0 with two layers of weights, and positive with three. `check(kernel, depth=2)`
-#   claims that it is then 0, and `depth=3` that it is then positive. Without `depth` neither is claimed.
+# - *strictly positive where claimed* and *singular elsewhere*: for ReLU networks the smallest eigenvalue of $k(x)$
+#   must be positive, unless two rows are parallel. If two rows are parallel, this eigenvalue must be 0. There is one
+#   exception: data with several pairs of opposite rows $x$, $-x$. If the directions $x$ of these pairs are linearly
+#   dependent, and no two rows are parallel, the smallest eigenvalue is 0 with two layers of weights, and positive
+#   with three. `check(kernel, depth=2)` claims that this eigenvalue is then 0, and `depth=3` claims that it is then
+#   positive. Without `depth` neither is claimed.
 # - *rotation invariant*: $k(xQ, zQ) = k(x, z)$. *homogeneous*: $k(cx, z) = c\,k(x, z)$ for $c > 0$.
 # - *worst* is the value that came closest to failing. *allowed* says where this value must lie.
 #
@@ -130,11 +131,11 @@ print(report["concentrates"])
 print(report["limit of networks"])
 
 # %% [markdown]
-# The error does not fall with the width, because the limit of these networks is another kernel. The comparison entry by
-# entry needs no tolerance of yours: its intervals come from the spread over the seeds, and their level is 99.9% for all
-# entries together. The report also says how large an error in an entry would have been detected. More `networks` or
-# larger `widths` detect smaller errors. If you have another function for the same kernel, `check(kernel,
-# against=other)` compares the two functions entry by entry.
+# The error does not fall with the width, because the limit of these networks is another kernel. The comparison of
+# single entries needs no tolerance from you: its intervals come from the spread over the seeds, and their level is
+# 99.9% for all entries together. The report also says how large an error in an entry would have been detected. More
+# `networks` or larger `widths` detect smaller errors. If you have another function for the same kernel,
+# `check(kernel, against=other)` compares the two functions entry by entry.
 #
 # ## Other kernels
 #

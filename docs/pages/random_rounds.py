@@ -45,8 +45,8 @@ _ = panels[0].set_ylabel("expected loss")
 # tenth of the loss that independent batches leave. To first order in the step, a pass has the same effect in every
 # order of the samples. So the variance of a pass falls with the fourth power of the step, and the variance of
 # independent batches with the second power. The computation goes through all sets of samples that a pass may have
-# taken so far. So, in batches of one, it is limited to clients with up to 14 samples, or 13 if the method is FedProx or
-# its clients have memories.
+# taken so far. So, in batches of one, the computation is limited to clients with up to 14 samples, or 13 if the
+# method is FedProx or its clients have memories.
 #
 # ## The best outer rate
 #
@@ -78,15 +78,15 @@ panel.set_xticks(local_steps, local_steps)
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
-# At K = 1 with full batches the best rate is the last one of the grid, so the best rate of all is 64 or more. It is
-# lower with more local steps, since less is left for the server to do. Small batches lower the best rate at K = 1.
-# Noise on the weights lowers it for every K, to between 2 and 4.
+# At K = 1 with full batches the best rate is the last one of the grid, so the best rate of all is 64 or more. With
+# more local steps the best rate is lower, since less is left for the server to do. Small batches lower the best rate
+# at K = 1. Noise on the weights lowers the best rate for every K, to between 2 and 4.
 #
-# For one round the answer is a formula. Let $r$ be the residual, $d$ the mean displacement of the clients (in
-# coefficients of the samples' gradients), $b=E\,r'Hd$ and $a=E|Hd|^2$. Noise changes only $a$. A rate above 1 helps
-# exactly if $b>a$, and $b/a$ is best (`fl-ntk/outer-rate`). In the long run a round multiplies the loss by a factor.
-# This factor is convex in the outer rate, so that its slope at rate 1 decides whether a rate above 1 helps
-# (`fl-ntk/outer-rate-convex`). {doc}`../proofs/random_rounds` has both proofs.
+# For one round the answer is a formula. Let $H$ be the Gram matrix, $r$ the residual, $d$ the mean displacement of
+# the clients (in coefficients of the samples' gradients), $b=E\,r'Hd$ and $a=E|Hd|^2$. Noise changes only $a$. A rate
+# above 1 helps exactly if $b>a$, and the rate $b/a$ is best (`fl-ntk/outer-rate`). In the long run a round multiplies
+# the loss by a factor. This factor is convex in the outer rate, so that its slope at rate 1 decides whether a rate
+# above 1 helps (`fl-ntk/outer-rate-convex`). {doc}`../proofs/random_rounds` has both proofs.
 #
 # ## Loss over the privacy budget
 #
@@ -107,11 +107,11 @@ panel.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="expected loss")
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
-# This is the loss of a model that is linear in its weights. Under this noise a wide ReLU network is not linear: every
-# weight gets noise of the same size at each width, and this noise turns neurons on and off. The noise of all rounds
-# destroys a share of what the network has learned about each sample. With initial weights of size 1, as FL-NTK draws
-# them, no width makes this share smaller. `ntkfl privacy` prints the share. Initial weights that are 30 times as
-# large leave the kernel as it is, and make the share nearly 30 times smaller. The study `private-width` trains
+# The loss above is the loss of a model that is linear in its weights. Under this noise a wide ReLU network is not linear:
+# every weight gets noise of the same size at each width, and this noise turns neurons on and off. The noise of all
+# rounds destroys a share of what the network has learned about each sample. With initial weights of size 1, as FL-NTK
+# draws them, no width makes this share smaller. `ntkfl privacy` prints the share. Initial weights that are 30 times
+# as large leave the kernel as it is, and make the share nearly 30 times smaller. The study `private-width` trains
 # networks with the noise of a budget for 20 rounds and with real clipping (40 images of digits, 40 clients, delta =
 # 0.01). The table has the ratio of the trained loss to the expected loss. Each entry is the mean over 12 seeds with
 # its 99% interval:
@@ -204,8 +204,8 @@ for i, t in enumerate(rounds):
     )
 
 # %% [markdown]
-# Sampled runs need no matrix besides H with an entry for each pair of samples. So they are fast enough for thousands
-# of samples, for which exact moments take minutes:
+# Apart from $H$, sampled runs need no matrix with an entry for each pair of samples. So they are fast enough for
+# thousands of samples, for which exact moments take minutes:
 
 # %%
 many = ntkfl.data.digits(n=1500, clients=10)

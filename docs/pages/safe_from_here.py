@@ -86,9 +86,9 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 #   that no step, in any order, increases the distance from $W^*$. So training stays in a ball around $W^*$, and
 #   converges in it.
 # - **pairs held at kinks**. A neuron's kink for a sample is where the neuron switches on or off for this sample. The
-#   proof would not hold for a neuron that crosses its kink. There are only few pairs of a neuron and a sample in which
-#   the neuron may cross the sample's kink (here none). $W^*$ is chosen such that these neurons lie exactly on these
-#   kinks. Then the proof holds however often they cross.
+#   proof would not hold for a neuron that crosses its kink. There are only few pairs of a neuron and a sample in
+#   which the neuron may cross the sample's kink (here none). $W^*$ is chosen such that these neurons lie exactly on
+#   these kinks. Then the proof holds however often these neurons cross these kinks.
 # - **margin off A**, where $A$ is the set of held pairs: in all other pairs the neuron stays on its side of the kink,
 #   with this margin. A certificate needs a margin above 0.
 # - **steps allowed**: the longest steps that the proof covers. They are steps on *half the sum* of squares over a
@@ -197,13 +197,13 @@ print("longer steps:", attack_any_order(certificate, trials=2000, longer=1.2))
 # - The certificate is about the stored floats as real numbers, and about training in exact arithmetic from there on.
 #   All numbers on which the answer depends have proven errors, so rounding alone cannot make a certificate hold.
 #   Rounding in later training is not covered.
-# - It covers gradient steps of any batches in any order, any clients, any numbers of local steps, and means of such
-#   models with server steps up to 1. It does not cover momentum or control variates *after* the checkpoint. `ntkfl
-#   certify --method` covers them, for one method with given steps, and proves the rate of this method. A readout that
-#   is trained too is not covered. [Smooth networks of any depth](deep_network_safe.ipynb) have a certificate of their
-#   own.
-# - It says that the *training* loss tends to 0, and which answers the network will give. It does not say that the
-#   answers are right.
+# - The certificate covers gradient steps of any batches in any order, any clients, any numbers of local steps, and
+#   means of such models with server steps up to 1. The certificate does not cover momentum or control variates
+#   *after* the checkpoint. `ntkfl certify --method` covers momentum and control variates, for one method with given
+#   steps, and proves the rate of this method. A readout that is trained too is not covered. [Smooth networks of any
+#   depth](deep_network_safe.ipynb) have a certificate of their own.
+# - The certificate says that the *training* loss tends to 0, and which answers the network will give. It does not say
+#   that the answers are right.
 # - `NOT CERTIFIED` proves nothing. Train on, and ask again.
 # - The theorem is stated in the docstring of `ntkfl.any_order`, and proved in {doc}`../proofs/any_order`. As a
 #   statement of the catalogue it is compared with runs, and each hypothesis is shown to be needed: `ntkfl verify

@@ -106,7 +106,8 @@ print(f"{on_disk.nbytes / 2**20:.0f} MiB on disk, as in memory: {np.array_equal(
 # ## Long and wide runs of Algorithm 1
 #
 # By default `simulate` records how every neuron moves, which costs memory and time. With `movements=False` it does
-# not. Then a large run computes its clients in groups, so that temporary arrays stay small, and it may use float32:
+# not record these movements. Then a large run computes its clients in groups, so that temporary arrays stay small,
+# and it may use float32:
 
 # %%
 problem = ntkfl.data.digits(n=300, clients=30)
@@ -125,9 +126,9 @@ print(f"float32 is off by less than 1e-4: {np.abs(single.outputs - double.output
 #
 # With `devices=` the neurons are divided among the devices. In every local step the devices exchange the outputs of
 # one group of clients, but no weights. `gram.initial` takes `devices=` too: each device counts its own neurons, and
-# the counts are added once at the end. On a machine without several devices, JAX can present the processor as
-# several. The tests use this, and so does the next example, with four devices. The number of devices is fixed when
-# JAX starts, so the example is a program of its own.
+# the counts are added once at the end. On a machine without several devices, JAX can present the processor as several
+# devices. The tests and the next example use such devices. The example has four of them. The number of devices is
+# fixed when JAX starts, so the example is a program of its own.
 
 # %%
 # %%writefile shared.py
@@ -162,12 +163,13 @@ print("H(0) the same bits:", np.array_equal(counted, ntkfl.gram.initial(problem.
 #   the result.
 # * `simulate` on GPUs needs a CUDA build of JAX, and `devices=jax.devices("gpu")`. The program asks JAX for matrix
 #   products in full precision (some GPUs would otherwise multiply with ten bits).
-# * `gram.initial` on GPUs needs the same. It multiplies the activation patterns as matrices of 8-bit integers, which
-#   is exact. If rounding in float64 leaves open whether a neuron is active on a sample, this neuron is counted on the
-#   processor. Where the devices are processors, this way of counting is slower than packed bits.
+# * `gram.initial` on GPUs needs the same build of JAX and the same `devices=`. It multiplies the activation patterns
+#   as matrices of 8-bit integers, which is exact. If rounding in float64 leaves open whether a neuron is active on a
+#   sample, this neuron is counted on the processor. Where the devices are processors, this way of counting is slower
+#   than packed bits.
 #
-# If there is no such device, the option is refused with a message of one line, before anything is computed. `ntkfl
-# doctor` says which devices were found.
+# If the named device does not exist, the option is refused with a message of one line, before anything is computed.
+# `ntkfl doctor` says which devices were found.
 #
 # ## Several hosts
 #
@@ -220,7 +222,7 @@ for host in hosts:
 # %% [markdown]
 # With several hosts `keep=`, which stores the weights of chosen rounds, does not gather the weights from the hosts.
 #
-# A study needs none of this. Its cells are independent of each other, so give it a Dask cluster.
+# A study needs no run over several hosts. Its cells are independent of each other, so give the study a Dask cluster.
 #
 # Where next: [Performance](../performance) compares the times with those of other libraries, and `ntkfl bench`
 # measures the times on your machine.

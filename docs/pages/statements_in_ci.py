@@ -47,7 +47,8 @@ STATEMENTS = (
 # !ntkfl attack my_lemma.py --budget 60s 2>/dev/null; echo "exit status $?"
 
 # %% [markdown]
-# The claim is false: one sample and one neuron break it. With the two files anyone can compute the violation again:
+# The claim is false: one sample and one neuron break it. With this file and the file of the counterexample anyone can
+# compute the violation again:
 
 # %%
 # !ntkfl attack my_lemma.py --replay counterexample_mine_largest_eigenvalue_stated.json

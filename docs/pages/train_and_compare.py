@@ -61,8 +61,8 @@ print({name: tuple(weights.shape) for name, weights in kept.params.items()})
 # !ntkfl train list
 
 # %% [markdown]
-# `--ima` works with each of these methods but `cyclic`, whose clients train in turn. With `--ima` the server sends out
-# the mean of its last models (iterative moving averaging).
+# With the option `--ima` the server sends out the mean of its last models (iterative moving averaging). The option
+# works with each of these methods but `cyclic`, whose clients train in turn.
 #
 # ## Methods compared
 #
@@ -112,9 +112,9 @@ plt.show()
 # The bands are one standard error over seeds. IMA begins after three quarters of the rounds, so until then its curve
 # is the curve of FedAvg. An interval that contains 0 settles nothing: run more seeds.
 #
-# These are small runs. [Results](../results) has small versions of the comparisons in the papers. It shows the
-# printed numbers beside ours, the results that did not reproduce, and the command for each comparison (`ntkfl
-# miniature list` names them).
+# The runs on this page are small. [Results](../results) has small versions of the comparisons in the papers. That
+# page shows the printed numbers beside ours, the results that did not reproduce, and the command for each comparison
+# (`ntkfl miniature list` names them).
 #
 # ## A method of your own
 #
@@ -173,9 +173,10 @@ class Clipped(LocalRule):
 #
 # ## What can be chosen
 #
-# * **Data**: `digits`, `fashion-mnist` and `mnist-5k`; `cifar-10` and `cifar-100` (binary files), `tiny-imagenet` and
-#   the GLUE tasks, all from your files (`--path`); your `.npz` or `.csv`. The suffix `+domains` divides the images of
-#   any image set into several domains (`digits+domains`).
+# * **Data**: `digits`, `fashion-mnist` and `mnist-5k` can be named as they are. `cifar-10`, `cifar-100` (both as
+#   binary files), `tiny-imagenet` and the GLUE tasks are read from files of yours (`--path`). A `.npz` or `.csv` file
+#   of yours can be given, too. The suffix `+domains` divides the images of any image set into several domains
+#   (`digits+domains`).
 # * **Labels**: 0..C-1, ±1 and one-hot labels are taken as classes; other whole numbers need `--target classes` or
 #   `--target real`. `--target sign` and `one-hot` turn classes into real labels.
 # * **Partition**: `iid`, `dirichlet:ALPHA`, `shards:S`, or the file's own `owner`.

@@ -24,9 +24,9 @@
 # - **vectors**: the number of vectors of the model's size that a client receives and sends in these rounds. SCAFFOLD
 #   sends its control variates too, so that each of its rounds counts twice.
 # - **tuned to**: the step sizes for which a search found the fewest rounds. These are `eta_local` (up to 95% of the
-#   step at which a client alone diverges) and the method's own numbers. The search ensures that no method is slower
-#   than its special cases: FedAvg is not slower than with server rate 1, and FedProx and momentum are not slower than
-#   FedAvg. Nothing more is promised: another choice may be still better.
+#   step at which a client alone diverges) and the method's own numbers. The search ensures that no tuned method is
+#   slower than its special cases: tuned FedAvg is not slower than FedAvg with server rate 1, and tuned FedProx and
+#   momentum are not slower than tuned FedAvg. Nothing more is promised: another choice may be still better.
 # - **floor**: whatever the clients compute from their own data, a round is governed by a matrix $H P$, where $H$ is
 #   the kernel and $P$ is block-diagonal over the clients. The condition number of $H P$ has a lower bound that
 #   depends on the data and the partition only. The floor is the number of rounds that server momentum needs at that
@@ -88,8 +88,8 @@ legend = panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1
 # !ntkfl rate --data digits --n 50 --method fedadam
 
 # %% [markdown]
-# In Python `kernel_regime` takes the method and its options. As for Algorithm 1, it then has the outputs at any
-# round, the predictions for new points, the spectrum, and the linear map of the whole state.
+# In Python `kernel_regime` takes the method and its options. As for Algorithm 1, the result then has the outputs at
+# any round, the predictions for new points, the spectrum, and the linear map of the whole state.
 
 # %%
 import ntkfl
@@ -104,9 +104,10 @@ for method, options in (("fedavg", {}), ("scaffold", {"server_rate": 2.0}), ("fe
 # ## When noise changes the answer
 #
 # Everything above is about full batches. Small batches add noise, and the noise grows with the server's step. So for
-# a given number of rounds other steps are best, and often another $K$. `ntkfl tune` searches for the server's rate
-# and momentum (heavy ball or Nesterov's, as in DiLoCo) and `eta_local` with the least *expected* loss at the end of a
-# budget. Here are twenty rounds on 30 images, with full batches and with batches of two:
+# a given number of rounds other steps are best than with full batches, and often another $K$. `ntkfl tune` searches
+# for the server's rate and momentum (heavy ball or Nesterov's, as in DiLoCo) and `eta_local` with the least
+# *expected* loss at the end of a budget. Here are twenty rounds on 30 images, with full batches and with batches of
+# two:
 
 # %% tags=["noise:0.1"]
 from ntkfl.tuned_outer import Drawn, tune_outer
@@ -181,12 +182,12 @@ _ = panel.legend(fontsize="small")
 # Each point is one outer optimizer with one K of the table. If the points of one kind of network rise from left to
 # right, networks rank the settings as predicted.
 #
-# The twelve settings form 66 pairs. At width 4096, 36 pairs differ by more than the error of the means (99% for all
-# pairs together). At width 16384, 37 pairs do. All of these pairs are ordered as predicted, and Kendall's tau over
-# all pairs is .97 at both widths. The steps that are predicted to be best cost no more rounds than the steps that
-# train best (the difference is 0 ± 1 of 20 rounds). Geometric means were chosen after a first look at plain means, in
-# which diverging steps hide the other differences: only 8 and 5 pairs differed clearly there, all of them as
-# predicted. In many of the 36 and 37 pairs one setting diverges and the other does not.
+# The twelve settings form 66 pairs. At width 4096, 36 pairs differ by more than the error of the means (at the level
+# 99% for all pairs together). At width 16384, 37 pairs do. All of these pairs are ordered as predicted, and Kendall's
+# tau over all pairs is .97 at both widths. The steps that are predicted to be best cost no more rounds than the steps
+# that train best (the difference is 0 ± 1 of 20 rounds). Geometric means were chosen after a first look at plain
+# means, in which diverging steps hide the other differences: only 8 and 5 pairs differed clearly there, all of them
+# as predicted. In many of the 36 and 37 pairs one setting diverges and the other does not.
 #
 # A small network with convolutions (`cnn:64`) is predicted by its own kernel at the start. Its losses follow the
 # prediction less well: with K = 4 it learns faster than its kernel says (Nesterov .165 for an expected .294). Its
@@ -199,19 +200,19 @@ _ = panel.legend(fontsize="small")
 #
 # ## What this does not say
 #
-# - It is about squared loss. Except in the section on noise, it is about full batches, and about all clients in every
-#   round. `ntkfl rate` gives the exact mean square if clients or batches are sampled (`--participation`,
-#   `--batch-size`), and takes clients with different numbers of steps (`--client-steps`);
+# - The computation is about squared loss. Except in the section on noise, it is about full batches, and about all
+#   clients in every round. `ntkfl rate` gives the exact mean square if clients or batches are sampled
+#   (`--participation`, `--batch-size`), and takes clients with different numbers of steps (`--client-steps`);
 #   `ntkfl.kernel_regime(loss=...)` has other convex losses.
-# - It is exact at infinite width. The distance of a network of width $m$ from its limit is about $m^{-1/2}$ under every
-#   method, and larger in late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl fastest --train 16384` trains
-#   a network of that width with the best steps of each method, and names the pairs of methods that training puts in the
-#   order opposite to the prediction. The predictions are worst for steps that are tuned to the edge of stability:
-#   FedAvg's server step and heavy-ball momentum. A network takes fewer rounds than predicted if the largest eigenvalue
-#   of its kernel falls during training. It takes more rounds if its slow modes are not those of the limit: FedAvg on
-#   Dirichlet clients, with the steps whose predicted rate is smallest, took 435 rounds to .001, where 244 were
-#   predicted. Methods whose predictions are a few rounds apart may change places.
-# - It is about the training residual. The fastest method is not the one that generalises best.
+# - The computation is exact at infinite width. The distance of a network of width $m$ from its limit is about
+#   $m^{-1/2}$ under every method, and larger in late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl
+#   fastest --train 16384` trains a network of that width with the best steps of each method, and names the pairs of
+#   methods that training puts in the order opposite to the prediction. The predictions are worst for steps that are
+#   tuned to the edge of stability: FedAvg's server step and heavy-ball momentum. A network takes fewer rounds than
+#   predicted if the largest eigenvalue of its kernel falls during training. It takes more rounds if its slow modes
+#   are not those of the limit: FedAvg on Dirichlet clients, with the steps whose predicted rate is smallest, took 435
+#   rounds to .001, where 244 were predicted. Methods whose predictions are a few rounds apart may change places.
+# - The computation is about the training residual. The fastest method is not the method that generalises best.
 #
 # Where to go next: [will this network converge](will_it_converge.ipynb), or [train federated
 # methods](train_and_compare.ipynb).

@@ -58,12 +58,12 @@ for round_ in (0, 50, 100, 200):
 print("rounds to a thousandth of the residual:", regime.rounds_to(1e-3))
 
 # %% [markdown]
-# This is a forecast. It is exact at infinite width, and guarantees nothing about a given network. (From a shell:
-# `ntkfl simulate`.)
+# The recursion is a forecast. It is exact at infinite width, and guarantees nothing about a given network. (From a
+# shell: `ntkfl simulate`.)
 #
-# The next picture shows how wide a network must be to follow this forecast. It has five networks of each of three
-# widths, and the limit. Each network starts from other outputs, so each residual is drawn relative to its value at
-# the start.
+# The next picture shows how wide a network must be to follow this forecast. The picture has five networks of each of
+# three widths, and the limit. Each network starts from other outputs, so each residual is drawn relative to its value
+# at the start.
 
 # %%
 import dataclasses
@@ -116,8 +116,8 @@ plt.show()
 # !ntkfl certify --data digits --n 8 --clients 2 --eta-local 0.1 --width 8000
 
 # %% [markdown]
-# The network is not certified, because neurons might move by more than the radius within which the proof works. That
-# is no sign of divergence. The conditions of the certificate are sufficient, not necessary.
+# The network is not certified, because neurons might move by more than the radius within which the proof works. A
+# missing certificate is no sign of divergence. The conditions of the certificate are sufficient, not necessary.
 #
 # The weights need not be Gaussian. After some training the residual is smaller, neurons will move less from then on,
 # and the same network may be certified. `--watch` trains the network and tries again every 50 rounds. At round 0 the
@@ -129,9 +129,9 @@ plt.show()
 # %% [markdown]
 # - **CERTIFIED** line: a bound on the residual in every later round (`t` counts from that round), and on how far any
 #   neuron moves.
-# - **movement needed** and **radius R**: the proof works as long as every neuron moves by at most R. It shows that
-#   neurons move by at most the *movement needed*, which must therefore be at most R. The margins in the lines below
-#   are rigorous.
+# - **movement needed** and **radius R**: the proof works as long as every neuron moves by at most R. The proof shows
+#   that neurons move by at most the *movement needed*. So the *movement needed* must be at most R. The margins in the
+#   lines below are rigorous.
 # - **factor of the frozen kernel**: the factor by which a round shrinks the norm of the residual if no neuron moves.
 #   The norm is $|S^{-1} r|$ with $S = H^{p/2}$. The exponent $p$ is between 0 and 1, and the program takes the best
 #   of several values. **Perturbation E** bounds the change of the kernel $H$ while neurons move by at most R, and
@@ -154,12 +154,12 @@ plt.show()
 #
 # ## What a certificate is not
 #
-# - It is about one network, whose weights are the floats in memory. These are drawn from the seed, or are the result
-#   of training in float64. It is about Algorithm 1 from these weights on, in exact arithmetic. It does not cover
-#   rounding in later training.
-# - It is about the **training** residual. It says nothing about the test error.
-# - It is about full participation, full-batch local steps, squared loss and one output, with only the hidden layer
-#   trained.
+# - A certificate is about one network, whose weights are the floats in memory. These weights are drawn from the seed,
+#   or are the result of training in float64. The certificate is about Algorithm 1 from these weights on, in exact
+#   arithmetic. It does not cover rounding in later training.
+# - A certificate is about the **training** residual. It says nothing about the test error.
+# - A certificate is about full participation, full-batch local steps, squared loss and one output, with only the
+#   hidden layer trained.
 # - If a network is not certified, nothing is proved. `NOT CERTIFIED` means that this argument does not decide.
 # - `fl-ntk/B.3-certificate`, `fl-ntk/X.11` and `fl-ntk/X.12` are the theorems behind the certificate. They are
 #   statements of the catalogue like all others: `ntkfl verify fl-ntk/X.12` compares certificates with simulated runs.
@@ -177,7 +177,7 @@ for n in (4, 8):
     print(f"{n} samples:", certificate.certified, f"shortfall {certificate.shortfall:.3g}")
 
 # %% [markdown]
-# (`shortfall` is the movement needed divided by the radius. A network is certified if it is at most 1.
+# (`shortfall` is the movement needed divided by the radius. A network is certified if its shortfall is at most 1.
 # `print(certificate)` prints all that the command above prints.)
 #
 # Where to go next: [how wide is wide enough](how_wide.ipynb), or [train and compare
