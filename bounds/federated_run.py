@@ -30,7 +30,7 @@ from ntkfl.estimate import Estimate, Rigour
 from ntkfl.imports import old_names
 from ntkfl.trajectory import provenance
 
-ORDER_SAFETY = 10  # rounding error of a run / difference of two runs that sum in different orders
+ORDER_SAFETY = 10  # assumed rounding error of a run / difference of two runs with different orders of summation
 FEW_NEURONS = 16  # below this width sums in two orders often agree in every bit although both are rounded
 BALL_BUDGET = 4e6  # largest product width * n * d * local steps * rounds of a run in balls
 EXTENDED_BUDGET = 4e9

@@ -135,7 +135,7 @@ def _network(base: FederatedFamily, seed: int) -> InitialNetwork:
 
 
 class InitialNetworkFamily(Family):
-    """A family of networks at initialisation. Its `case_bytes` estimates the memory that a case takes."""
+    """A family of networks at initialisation. Its method `case_bytes` gives the memory that a case takes."""
 
     @property
     def base(self) -> FederatedFamily:

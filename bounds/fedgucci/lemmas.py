@@ -257,7 +257,7 @@ class LossTable(Case):
     def joint_failure(self) -> Fraction:
         """The probability that at least one of K independent networks, one for each client, has a high loss.
 
-        A loss is high if it is epsilon or more. Each network has the loss of its own client.
+        A loss is high if it is epsilon or more. The loss of each network is its own client's loss.
         """
         return 1 - math.prod((1 - failure for failure in self.failures), start=Fraction(1))
 

@@ -1,6 +1,6 @@
 """Statements on section 3.2 and Eq (18): weights and patterns change lazily.
 
-Other statements concern the remainder of a round: the part of the outputs' change that a linear map does not explain.
+Other statements concern the remainder of a round: the change of the outputs minus the change by a linear map.
 """
 
 from dataclasses import dataclass

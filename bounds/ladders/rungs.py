@@ -31,8 +31,8 @@ AT_ONCE = 2  # number of networks that run at once, in threads; two fit into mem
 class Rungs(Case):
     """A ladder whose rung i has `counts[i]` networks of width `widths[i]`. Their seeds start at `seed`.
 
-    A subclass is a dataclass with one more field, `problem`. `spacing` is the distance of the seeds of two widths.
-    `other` is the distance of the ladder's seeds from the seeds of its second opinion.
+    A subclass is a dataclass with these fields, a field `problem`, and perhaps others. `spacing` is the distance of the
+    seeds of two widths. `other` is the distance of the ladder's seeds from the seeds of its second opinion.
     """
 
     widths: tuple[int, ...]
