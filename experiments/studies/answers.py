@@ -18,8 +18,8 @@ from verification.judging.tally import Tally
 FEWEST_CELLS, FEWEST_SIZES, FEWEST_COMPARED = 20, 4, 5
 INFINITE = "a cell is infinite"
 Side: TypeAlias = "Numbers | np.ndarray | float"  # one side of a comparison, with a number for each cell
-# A mean or a share violates a claim only at this level. For one true claim in a hundred, theory is outside the 99%
-# interval.
+# A mean or a share violates a claim only if theory is outside its interval at this level. The 99% interval would be too
+# narrow, since theory is outside that interval for one true claim in a hundred.
 SURE = 1 - 1e-6
 
 
@@ -78,7 +78,7 @@ def exponent(
         theory: the power.
         sizes: (k,).
         samples: the numbers of the cells at each size.
-        axes: names of the axes that determine the sizes; default (): every cell has its own size.
+        axes: names of the axes whose further values would give further sizes; default (): there are no such axes.
         biased: whether the interval admits finite-width bias.
         note: a text beside the answer; default none.
     """
@@ -187,7 +187,10 @@ def at_most(claim: str, source: str, measured: Estimate, bound: float, note: str
 
 
 def _explained(measured: Estimate, seen: Comparison) -> str:
-    """The note on a power that noise and a second term could explain; empty for any other comparison."""
+    """A note for a measured power that differs from theory, if noise and a second term of the power law may be why.
+
+    For any other comparison the note is empty.
+    """
     if not seen.explained:
         return ""
     assert isinstance(measured, Slope)
@@ -262,7 +265,7 @@ def upper(
 
     The measured number is left/right of the worst cell; a violated cell counts as worse than any other cell.
 
-    If the claim holds although some cells are unresolved, the measured number is that of the worst resolved cell.
+    If the claim holds although some cells are unresolved, the measured number is left/right of the worst resolved cell.
 
     Args:
         claim: the claim in words.
@@ -320,7 +323,8 @@ def _ratio(worst: Comparison, method: str) -> Estimate:
 def equal(claim: str, source: str, difference: Side, error: Side, scale: float, note: str = "") -> Answer:
     """The answer about an identity.
 
-    It holds if every difference is 0 to within its error. The largest difference is reported, relative to `scale`.
+    The identity holds if every difference is 0 to within its error. The largest difference is reported, relative to
+    `scale`.
 
     Args:
         claim: the claim in words.
@@ -350,7 +354,7 @@ def untested(claim: str, source: str, theory: float | None, note: str, settled_b
     Args:
         claim: the claim in words.
         source: the source of the theory.
-        theory: its number, if it has one.
+        theory: the number by theory; None: the claim has no number.
         note: what is missing.
         settled_by: names of the axes on which further values would test the claim; default the axis of the seeds.
     """
@@ -363,7 +367,7 @@ def infinite(claim: str, source: str, theory: float | None, note: str = "") -> A
     Args:
         claim: the claim in words.
         source: the source of the theory.
-        theory: its number, if it has one.
+        theory: the number by theory; None: the claim has no number.
         note: a text beside the answer; default none.
     """
     return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, INFINITE), settled_by=())

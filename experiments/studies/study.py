@@ -114,7 +114,7 @@ class Answer:
         measured: the number in the runs. Its error is the half-width of the interval from which the outcome is decided.
         outcome: holds, violated, unresolved or untested.
         note: a remark for the reader.
-        recorded: the outcome that is known. It is "violated" for a claim that is wrong as printed.
+        recorded: the outcome on record, which is "violated" for a claim that is known to be wrong as printed.
         settled_by: names of axes. More values of these axes may settle an answer that is unresolved or untested. The
             default is the axis of the seeds.
     """

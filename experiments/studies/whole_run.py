@@ -41,8 +41,8 @@ def run_study(
             "4"}; default none.
         processes: number of processes on this machine, as in `runner.run`; default the number of cores.
         cluster: a cluster that measures the cells, as in `runner.run`; default this machine.
-        until_resolved: if given, seeds are added until more of them can settle no further answer, or until the cells
-            have taken this many seconds of processor time together; default: the seeds of the axis.
+        until_resolved: if given, seeds are added until further seeds cannot settle any answer, or until the cells have
+            taken this many seconds of processor time together; default: the seeds of the axis.
 
     Returns: the results, and the answers to the study's questions.
 

@@ -1,12 +1,13 @@
 """Alignment: is there a barrier between two models after the units of one were permuted to fit those of the other?
 
-Pairs of two-layer networks are trained on digits and Fashion-MNIST in four ways. They are trained alone from two
-starts, or alone from one start. They are trained from two starts with FedGuCci's connectivity loss to one anchor, which
-is a third trained model. Or they are the two clients of FedAvg or of FedGuCci, each with images of five classes.
+Pairs of two-layer networks are trained on digits and Fashion-MNIST. There are five kinds of pairs. The two networks of
+a pair are trained alone from two starts, or alone from one start, or from two starts with FedGuCci's connectivity loss
+to one anchor (a third trained model). Otherwise they are the two clients of FedAvg, or the two clients of FedGuCci,
+and each client has images of five classes.
 
-The barriers of the cross-entropy are exact. They are computed without alignment, after weight matching and after
-activation matching. They are computed on training images, since barriers on test images are less informative: a model
-that fits the training images too well gains from averaging on test images, even across a barrier.
+The barriers of the cross-entropy are exact. Each barrier is computed without alignment, after weight matching and after
+activation matching. The images are training images, since barriers on test images are less informative. If two models
+fit the training images too well, averaging them can lower the loss on test images even where there is a barrier.
 """
 
 from collections.abc import Iterable
@@ -46,7 +47,7 @@ INDEPENDENT, CONNECTED, ONE_START = "independent", "connected", "one-start"
 FEDAVG, FEDGUCCI = "fedavg", "fedgucci"
 KINDS = (INDEPENDENT, CONNECTED, ONE_START, FEDAVG, FEDGUCCI)
 IMAGES, SEEN = 500, 200  # number of images for training, and of images for barriers
-ROUND, BETA = 4, 3.0  # number of passes in a round of a client; beta of FedGuCci
+ROUND, BETA = 4, 3.0  # ROUND is the number of passes of a client in a round, BETA is FedGuCci's beta
 KEYS: dict[str, Any] = {"optimizer": "adam", "rate": 2e-3, "batch_size": 50, "dtype": "float32"}
 AFTER = {"barrier": "as they are", "by_weights": "after weight matching", "by_activations": "after activation matching"}
 ENTEZARI, GIT, GUCCI = "Entezari et al. 2022, Conjecture 1", "Ainsworth et al. 2023", "FedGuCci, section 4"
@@ -119,7 +120,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         yield _falls(at, "by_activations", where)
     for where, at in independent.items():
         yield _weights_first(at, where)
-    pairs = (  # "it" is the barrier, which `_difference` names at the end of each claim
+    pairs = (  # `_difference` completes each claim by ": mean difference of the barriers, in nats"; "it" is the barrier
         ("weight matching lowers it for independent models", GIT, INDEPENDENT, "by_weights", INDEPENDENT, "barrier"),
         ("weight matching lowers it for models from one start", GIT, ONE_START, "by_weights", ONE_START, "barrier"),
         ("connecting models to one anchor lowers the barrier", GUCCI, CONNECTED, "barrier", INDEPENDENT, "barrier"),
@@ -134,9 +135,9 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _falls(cells: Cells, name: str, where: str) -> Answer:
-    """Whether the barrier falls with the width, that is, its power of the width is below 0.
+    """Whether the barrier falls with the width, which means that it scales like a negative power of the width.
 
-    The conjecture gives no number.
+    The conjecture gives no number for this power.
     """
     claim = f"the barrier of independent models falls with the width {AFTER[name]}, {where}: its power is below 0"
     at_widths = zip(
@@ -210,8 +211,8 @@ def _difference(claim: str, source: str, first: tuple[Cells, str], other: tuple[
 def charts(cells: Cells) -> Iterable[Chart]:
     """Barriers against the width after the longest training, before and after alignment.
 
-    For each data set, one panel is about models trained alone from two starts, and the other is about models from one
-    start, clients included.
+    Each data set has two panels. One panel is about models that have two starts. The other panel is about models that
+    have one start, including the clients of FedAvg and FedGuCci.
     """
     longest, there = cells.passes.max(), set(map(str, cells.models.to_numpy()))
 
@@ -257,7 +258,7 @@ def _seconds(point: Point) -> float:
 
 
 def _megabytes(point: Point) -> float:
-    """The memory of a cell, from measured ones.
+    """The memory of a cell, estimated from the memory of measured cells.
 
     On digits the barriers took 565 megabytes with 16 units, 729 with 1024 and 1212 with 4096. With far more units the
     search for the permutation takes most of the memory.

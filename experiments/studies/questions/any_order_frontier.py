@@ -5,14 +5,16 @@ the network: the any-order certificate, and the certificates of the statements f
 on the network before training, at a step so short that a shorter step would not change the result.
 
 A further quantity, measured before training, is the largest distance D from the weights to a fit of the labels at which
-the any-order certificate would hold. A chain reaction in D limits this distance. Of the m n pairs of neuron and sample,
-some q = sqrt(2/pi) m n kappa D lie within kappa D of their kinks, at which the neuron turns on or off at the sample.
-Here kappa is of the order m^(-1/2). The certificate treats the neurons of these pairs as held at their kinks. A neuron
-that is held at the kink of x_i may move by D |G_ij| towards the kink of x_j, where G = x x^T. So the certificate must
-hold q sqrt(2/pi) D sum_j |G_ij| more pairs, at distances up to D |G_ij|. These pairs add gamma D^4 to D^2, where gamma
-= (2/pi) m n kappa sum_j |G_ij|^3 / 3. The equation D_0^2 = D^2 - gamma D^4 has a solution up to D = (2 gamma)^(-1/2),
-which scales like m^(-1/4) and about like 1/n. In the measured cells, further training brings D below this limit. A
-network is not certified within a given number of rounds if it is so narrow that its residual falls too slowly.
+the any-order certificate would hold. A chain reaction in D limits this distance. Consider the m n pairs of a neuron and
+a sample x_i. At the kink of x_i a neuron turns on or off for this sample. Some q = sqrt(2/pi) m n kappa D pairs lie
+within kappa D of their kinks, where kappa is of the order m^(-1/2). The certificate treats the neurons of these pairs
+as held at their kinks. A neuron that is held at the kink of x_i may move by D |G_ij| towards the kink of x_j, where
+G = x x^T. So the certificate must hold q sqrt(2/pi) D sum_j |G_ij| more pairs, at distances up to D |G_ij|. These
+further pairs raise the squared distance D^2 by gamma D^4, where gamma = (2/pi) m n kappa sum_j |G_ij|^3 / 3. Let D_0 be
+the distance without the further pairs, so D_0^2 = D^2 - gamma D^4. As D grows, the right side grows only up to
+D = (2 gamma)^(-1/2). This value is the limit of D. The limit scales like m^(-1/4) and about like 1/n. In the measured
+cells, further training brings D below the limit. A network is not certified within a given number of rounds if it is so
+narrow that its residual falls too slowly.
 """
 
 from collections.abc import Iterable
@@ -31,19 +33,19 @@ from ntkfl.any_order.held_pairs import Grown, grown
 from ntkfl.any_order.watching import momentum_checkpoints
 from ntkfl.initialisation import draw
 
-RATIO, MOST = 1.2, 100  # the shares s of the labels' distance are RATIO^-k, for k from 0 to MOST
+RATIO, MOST = 1.2, 100  # `reach` tries labels f + s (y - f) with s = RATIO^-k, for k from 0 to MOST
 
 
 def reach(certificate: AnyOrderCertificate) -> Grown | None:
     """The any-order certificate for labels f + s (y - f), which are moved towards the outputs f.
 
-    s is the share of the labels' distance that is kept, at most 1. The largest share at which the certificate holds is
-    searched for by bisection.
+    s, at most 1, is the share that is kept of the distance y - f. Bisection finds the largest share at which the
+    certificate holds.
 
-    s is known to a factor 1.2, since the certificate fails for the next larger share. (For still larger shares it might
-    hold.) The returned certificate has the held pairs A and the fit W* of these labels, and the distance of W* is the
-    largest that is certified. The result is None if the certificate does not hold even for the smallest share, about
-    1e-8, or if no W* exists.
+    s is known to a factor 1.2, since the certificate fails for the next larger share. (For still larger shares the
+    certificate might hold.) The returned certificate has the held pairs A and the fit W* of these labels, and the
+    distance of W* is the largest that is certified. The result is None if the certificate does not hold even for the
+    smallest share, about 1e-8, or if no W* exists.
     """
     if certificate._grown is None:
         return None
@@ -67,7 +69,11 @@ SOURCE = "docs/proofs/any_order.md#the-theorem"
 
 
 def measure(point: Point) -> Measured:
-    """The first certified rounds (NaN for none), the any-order certificate's numbers there, and its largest D."""
+    """The first certified rounds (NaN for none), the any-order certificate's numbers in its first round, and distances.
+
+    `edge` is the largest distance at which the any-order certificate would hold before training, as `reach` finds it,
+    and `chain` is the limit of this distance.
+    """
     n, width, clients = point["n"], point["width"], point["clients"]
     problem = data.digits(n=n, clients=clients, partition=point["partition"], seed=point[SEED])
     blocks = [gram.infinite(problem.x[members]) for members in problem.members]
@@ -122,11 +128,12 @@ def _first_rounds(problem: Problem, setup: Setup) -> dict[str, float]:
 def _converges(problem: Problem, setup: Setup, weights: Weights) -> bool:
     """Whether the certificate of X.11 or of X.12 holds.
 
-    They are computed with error bounds (ball arithmetic), but only if a computation in float64 expects X.12 to hold.
+    Both certificates are computed with error bounds (ball arithmetic), but only if a computation in float64 predicts
+    that X.12 holds. Otherwise the result is False.
     """
     if not expected(problem, setup, weights).promising:
         return False
-    # X.12 comes first, since float64 expects it to hold
+    # X.12 is tried first, since float64 predicts that it holds
     later_first = reversed(tuple(THEOREMS.values()))
     return any(theorem(problem, setup, weights).certified for theorem in later_first)
 
@@ -189,7 +196,10 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _medians(cells: Cells, name: str, width: int) -> tuple[list[float], list[float]]:
-    """The numbers of samples with a finite median, and these medians over all axes but n and the width."""
+    """The medians of a quantity at one width, for every number n of samples at which the median is finite.
+
+    A median is over all axes but n and the width. Returns these values of n, and the medians.
+    """
     values = (
         cells[name].where(cells.a_priori.isnull() | cells[name].notnull(), np.inf) if name in NEVER else cells[name]
     )

@@ -24,7 +24,7 @@ from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point
 from ntkfl import Estimate, Problem, Setup, data
 
 N_SAMPLES, FEATURES, CLIENTS, STEPS = 6, 4, 3, 8
-MEAN, FLUCTUATION = -0.5, -0.75  # the powers of the width for the mean and for the fluctuation
+MEAN, FLUCTUATION = -0.5, -0.75  # mean and fluctuation of the asymmetry scale like these powers of the width
 CHECK = "checks the code: it is so by the definition, whatever the networks"
 DIFFERENCE, ETA, ROUND, STEP = "asymmetry", "eta_local", "round", "local_step"
 
@@ -41,7 +41,7 @@ def measure(point: Point) -> Measured:
     No two cells share a network.
     """
     width, eta, number = point[WIDTH], point[ETA], point[ROUND]
-    # twice as many rounds, since a snapshot is of the middle round
+    # a `Snapshot` examines the middle round of a run, so the run has twice as many rounds
     setup = Setup(eta_local=eta, local_steps=STEPS, rounds=max(1, 2 * number))
     ((run,),) = WidthLadder(problem(), setup, (width,), (1,), own_seed(point[SEED], width, eta, number)).runs
     blocks = np.stack(np.split(Snapshot(run).grams().value, STEPS, axis=1))
@@ -49,7 +49,10 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The symmetry at k = 0, the powers of the width at the last local step, and the power of the step size."""
+    """Answers about the symmetry at k = 0, and about the powers of the width and of the step size in the asymmetry.
+
+    The powers of the width are measured at the last local step, and the power of the step size at the first.
+    """
     last, largest = cells[STEP].to_numpy().max(), cells[ETA].to_numpy().max()
     first = abs(cells[DIFFERENCE].sel({STEP: 0})).max("pair", skipna=False)
     yield equal("H(t,0) = H(t,0)^T", "fl-ntk/Def 3.2", first, 0.0, 1.0, note=CHECK)
@@ -120,7 +123,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _slopes(series: Series) -> tuple[Series, ...]:
-    """Lines for the two powers of the width, through the first point of a series."""
+    """Lines with the powers MEAN and FLUCTUATION of the width, through the first point of a series."""
     x, start = np.asarray(series.x), series.y[0]
     mean, spread = ((start * (x / x[0]) ** power).tolist() for power in (MEAN, FLUCTUATION))
     return (

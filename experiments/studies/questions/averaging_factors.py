@@ -1,8 +1,8 @@
-"""Averaging factors: how does the error of the averaged model split into the paper's factors, round by round?
+"""Averaging factors: how does the error of the averaged model split into the factors of IMA's Theorem 1 in each round?
 
 The error is an expectation over draws of the clients' models. In each draw all clients start from the same network, and
-are averaged in every round. The factors and the remainder are computed independently of the error, so that it is a test
-whether they sum to the error.
+are averaged in every round. The factors and the remainder are computed independently of the error. The study tests
+whether the factors and the remainder sum to the error.
 """
 
 from collections.abc import Iterable
@@ -64,8 +64,8 @@ def covariance(outputs: np.ndarray) -> float:
 
     The outputs have the shape (draws, K, samples).
 
-    The covariance is computed by itself, and not as the rest of the total variance. So the identity of the factors is a
-    test that can fail.
+    The covariance is computed from this definition, and not as the total variance less the variance factor. So the test
+    whether the factors and the remainder sum to the error can fail.
     """
     centred = outputs - outputs.mean(axis=0)
     pairs = np.einsum("mkn,mln->kl", centred, centred) / (len(outputs) * outputs.shape[2])
@@ -73,12 +73,12 @@ def covariance(outputs: np.ndarray) -> float:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Four facts about the factors, and IMA's claim.
+    """Four facts about the factors, and IMA's claim about the heterogeneity bias.
 
-    The facts are the identity of the factors, the bound on the remainder, the lower bound of the covariance, and the
-    bound on the variance of a mean.
+    The facts are that the factors and the remainder sum to the error, the bound on the remainder, the lower bound of
+    the covariance, and the bound on the variance of a mean.
 
-    They follow by algebra for all networks, so that they only check the code of the factors.
+    The four facts follow by algebra for all networks, so testing them only checks the code of the factors.
     """
     total = sum(cells[name] for name in PARTS)
     scale = cells[SCALE].to_numpy()

@@ -75,7 +75,8 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     never = measured & ~np.isfinite(width)
     none = f"no width up to {LARGEST} certifies {int(never.sum())} of {int(measured.sum())} cells"
     missing = none if never.any() else ""
-    # cells are chosen by their complexity, not by whether a width was certified
+    # `complexity` is the closed form of the width without its constant factor, at the expected r_0^2. A cell is chosen
+    # if its complexity is below that of every cell without a certified width, not because its own width was certified.
     below = measured & (complexity < complexity[never].min(initial=np.inf))
 
     def at_most(claim: str, source: str, right: np.ndarray, note: str = missing) -> Answer:

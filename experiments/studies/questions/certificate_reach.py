@@ -142,9 +142,9 @@ def _certified(certificate: NetworkCertificate, layers: tuple[Layer, ...], probl
 
 
 def towards(layers: tuple[Layer, ...], problem: Problem, residual: float) -> tuple[Layer, ...] | None:
-    """The network after Gauss-Newton steps to outputs with this residual; None if the steps fail.
+    """The network after Gauss-Newton steps until its residual has about this norm; None if the steps fail.
 
-    These outputs are on the line from the present outputs to the labels.
+    The outputs that the steps aim at are on the line from the present outputs to the labels.
     """
     done = passed(layers, problem.x)
     left = done.outputs.value - problem.y.reshape(problem.n, -1)
@@ -177,7 +177,7 @@ def _kernel(done: Pass) -> np.ndarray:
 
 
 def _pulled(done: Pass, weights: np.ndarray) -> list[np.ndarray]:
-    """J' times `weights`, as a matrix for each layer, which is 0 for a layer that is not trained."""
+    """J' times `weights`, as a matrix for each layer; the matrix of a layer that is not trained is 0."""
     per_output = weights.reshape(done.outputs.value.shape)
     return [
         layer.scale * np.einsum("ic,icm,ik->mk", per_output, before.value, h.value, optimize=True)
@@ -200,7 +200,11 @@ def _added(layers: tuple[Layer, ...], moved: list[np.ndarray]) -> tuple[Layer, .
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The power of the width for smooth networks in NTK parametrisation, and whether a fit is as near as certified."""
+    """Two answers about the certified networks.
+
+    One answer is about the power of the width with which the first certified residual grows, for smooth networks in NTK
+    parametrisation. The other answer is whether a fit lies within the distance that the certificate states.
+    """
     smooth = [name for name in map(str, cells.network.to_numpy()) if _has_power(name)]
     widths = cells.width.to_numpy().astype(float)
     values = cells["first"].sel(network=smooth)
@@ -243,7 +247,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _has_power(name: str) -> bool:
-    """Whether theory gives a power of the width for this network, as it does for smooth ones in NTK parametrisation."""
+    """Whether theory gives a power of the width for this network: only for smooth networks in NTK parametrisation."""
     of = parts(name)
     return of.activation != KINKED and not of.standard
 

@@ -30,7 +30,7 @@ SHARE = 0.01  # rounds are counted until this share of the residual is left
 # number of rounds simulated at a time, the same for all cells so that those with equal N and K share a compiled
 # function
 LEG = 50
-SMALL = 0.5  # X.6 claims its exponents for eta_l K |H_inf| up to this
+SMALL = 0.5  # statement fl-ntk/X.6 claims its exponents if eta_l K |H_inf| is at most SMALL
 SLACK = 1e-12  # a generous bound on the relative rounding error of eigenvalues of (16, 16) matrices
 SPHERE = "sphere"
 AS_MANY = "N"  # stands for a server step size that is equal to the number of clients
@@ -175,7 +175,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _by_work(values: Numbers) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The values of eta_l K that occur, and the numbers of the cells for each one."""
+    """The values of eta_l K that occur, and for each of these values the measured numbers of its cells."""
     flat = values.transpose("eta_local", "local_steps", ...)
     work = np.multiply.outer(flat.eta_local.to_numpy(), flat.local_steps.to_numpy()).round(12)
     sizes = np.unique(work)

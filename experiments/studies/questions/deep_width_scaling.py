@@ -44,7 +44,7 @@ QUANTITIES = {
 }
 TO_LIMIT, TO_OWN = ("kernel", "limit", "prediction"), ("own", "drift")
 POWER = dict.fromkeys(TO_LIMIT, -0.5) | dict.fromkeys(TO_OWN, -1.0)
-# number of widths for which a panel shows runs; distance between several points that are drawn on one line
+# A panel of runs has at most SHOWN widths. Points that belong on one line are drawn APART from each other.
 SHOWN, APART = 3, 0.2
 # a convolution takes this many times as long as a dense layer with as many neurons as the convolution has channels
 CONVOLUTION = 100
@@ -125,7 +125,7 @@ def _work(point: Point) -> float:
 
 
 def named(word: str) -> str:
-    """The name of a network in the form that the study uses, which is in NTK parametrisation.
+    """The name of a network in the form that the study uses; a network in the study has the NTK parametrisation.
 
     Raises:
         ValueError: the word names no network, or has a width or the standard parametrisation.
@@ -142,7 +142,10 @@ def named(word: str) -> str:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The power of the width for every quantity, for all depths together and for each; then the effect of depth."""
+    """Answers about the power of the width for every quantity, and then answers about the effect of depth.
+
+    The power of the width is fitted to networks that differ only in depth together, and also to each network alone.
+    """
     networks = [str(name) for name in cells.network.to_numpy()]
     families = _families(networks)
     several = {label: members for label, members in families.items() if len(members) > 1}
@@ -164,8 +167,9 @@ def _of_width(cells: Cells, quantity: str, label: str, networks: Sequence[str]) 
     if quantity in TO_LIMIT or _network(networks[0]).activation not in KINKED:
         claim, source = f"{says} ~ m^({power:g}) under {label}", LIMITS if quantity in TO_LIMIT else SMOOTH
         return exponent(claim, source, power, widths, measured, axes=("width",), biased=False, note=NOTE)
-    # The average effect of the kinks of ReLU falls as m^(-1/2) and is small. So no single power can be tested, only the
-    # upper bound of the literature.
+    # The quantity is a sum of two powers of the width: smooth parts fall as m^(-1), and the average effect of the kinks
+    # of ReLU is small and falls as m^(-1/2). So no single power can be tested. The upper bound m^(-1/2) of the
+    # literature is tested instead.
     claim = f"{says} falls as m^(-1/2) or faster under {label}"
     answer = exponent(claim, KINKS, -0.5, widths, measured, axes=("width",), biased=False)
     if answer.measured is None:

@@ -16,7 +16,7 @@ from experiments.studies.series import BARS, line, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl.estimate import Estimate, Rigour
 
-# number of rounds of a run; number of runs in a cell; distance of the first model from the optimum
+# a run has ROUNDS rounds, a cell has RUNS runs, and the first model has this DISTANCE from the optimum
 ROUNDS, RUNS, DISTANCE = 2000, 128, 10.0
 # if the exact moment of a cell is nearer than this to the closed form, relatively, the start has no effect any more
 SETTLED = 0.01

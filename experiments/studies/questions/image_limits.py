@@ -31,7 +31,7 @@ SETUP = Setup(local_steps=5)
 ROUNDS = (1, 2, 3, 5, 7, 10, 15, 22, 32)
 IN_FLOAT64 = 20_000  # the largest number of images for which the limit's tiles are in float64
 AT_ONCE = 2**24  # number of values of hidden neurons in memory at once; they take 128 MiB
-APART = 0.01  # the order of two limits counts if their test accuracies differ by at least this
+APART = 0.01  # two methods are compared if the test accuracies of their limits differ by at least APART
 METHODS = {"fedavg": {}, "fedavgm": {"momentum": 0.9}, "scaffold": {}}
 SOURCE = "docs/proofs/linear_methods.md#rounds-without-a-matrix"
 QUANTITIES = {

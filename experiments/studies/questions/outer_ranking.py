@@ -139,7 +139,8 @@ def measure(point: Point) -> Measured:
     choice = tuned(of, point["tuned_for"], point["local_steps"])[point["outer"]]
     exact, model = predicted(of, *(point[axis] for axis in CANDIDATE)), network(name, seed)
     start = model.outputs(model.initial(0), torch.tensor(given.x)).detach().numpy()
-    share = SAMPLES // CLIENTS / BATCH  # the gradients of a batch stand for the gradients of all samples of the client
+    # the sum of a batch's gradients times `share` estimates the sum of the gradients of all samples of the client
+    share = SAMPLES // CLIENTS / BATCH
     setup = Setup(eta_local=share * choice.eta_local, local_steps=choice.local_steps, seed=seed)
     method = build(choice.method, HalfSquares("sum"), **choice.options)
     run = network_federation(replace(given, y=given.y + start), setup, model, method=method)

@@ -3,9 +3,9 @@
 The step sizes and the noise are the best ones that `ntkfl.privacy` finds for a privacy budget and 20 rounds. A cell is
 one two-layer network, trained with this noise and with actual clipping. The kernel regime describes a model that is
 linear in its weights. Since the noise has the same size on every weight, it turns neurons on and off in networks of
-every width. So a larger width does not make the model linear. Initial weights that are larger by a factor do, and they
-leave the kernel as it is. The outputs before training are added to the labels, so that training and expectation start
-with the same residual.
+every width. So a larger width does not make the model linear. If the initial weights are multiplied by a large factor,
+the model comes closer to a linear model, and the kernel stays the same. The outputs before training are added to the
+labels, so that training and expectation start with the same residual.
 """
 
 from collections.abc import Iterable

@@ -3,8 +3,8 @@
 A cell trains one network from a residual of a given size. It also computes the limits of stable steps in two kernel
 regimes, that of infinite width and that of the network's own H(0). A run counts as grown if its residual was ever GROWN
 times the initial one. From a small residual, whether a run grows depends only on H(0). A residual of order 1 changes
-the kernel as it grows, so that a network slightly beyond the limit may settle in a flatter region of the loss. That is
-no longer the kernel regime.
+the kernel while the residual grows. So a network whose steps are slightly beyond the limit may settle in a flatter
+region of the loss. The kernel regime does not describe such a run.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _boundaries(cells: Cells) -> np.ndarray:
 
     They are the largest step without growth (0 if there is none), the smallest step with growth (infinite if there is
     none), and the smallest step that was tried. Columns are left out if a run is missing, or if the client step is not
-    below its own limit.
+    below the limit at which training of a client alone becomes unstable.
 
     A step without growth does not count if its run, according to the kernel regime, grows too slowly to show growth
     within ROUNDS. A fine grid has such steps beyond the limit.
@@ -181,9 +181,10 @@ def _boundaries(cells: Cells) -> np.ndarray:
 
 
 def _as_predicted(cells: Cells) -> Answer:
-    """The answer about the share of runs that grow if and only if the kernel regime of their own H(0) does.
+    """The answer about the share of runs that do as the kernel regime of their own H(0) predicts.
 
-    Runs near the boundary are left out.
+    A run does as predicted if it grows and growth is predicted, or if it does not grow and no growth is predicted. Runs
+    near the boundary are left out.
     """
     claim = "from a small residual a run grows exactly if 0 < (eta_g/N) nu < 2 fails, for even and odd K: share of runs"
     rate, peak = cells.own_rate.to_numpy(), cells.peak.to_numpy()
@@ -206,7 +207,8 @@ def _small_server_steps(cells: Cells) -> Answer:
 def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: Cells, note: str) -> Answer:
     """The answer about the share of runs that do as predicted.
 
-    A single run that does not do as predicted violates the claim. The claim holds only if there are runs of each kind.
+    A single run that does not do as predicted violates the claim. The claim holds only if there are enough runs of each
+    of the `kinds`, both with even and with odd numbers of local steps.
     """
     chosen = np.any(list(kinds.values()), axis=0)
     if right[chosen].all():

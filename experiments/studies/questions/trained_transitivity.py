@@ -96,7 +96,10 @@ def _gradient(problem: Problem, hidden: np.ndarray, readout: np.ndarray) -> tupl
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Rank correlations of epsilon with the barrier, with several choices of what is held fixed, and the bounds."""
+    """Answers about rank correlations of epsilon with the barrier, and then answers about bounds.
+
+    There is a rank correlation for each of GROUPS, which says what is equal within a group of networks.
+    """
     for what, fixed in GROUPS.items():
         yield rank_correlation(cells, fixed, what)
     unsure = errors(cells, "gap")

@@ -40,7 +40,7 @@ def charts_of(
 ) -> tuple[Chart, ...]:
     """The quantities against the width, and the exponents if any was measured.
 
-    There are no figures unless some width has two networks.
+    There are no figures unless some width has two networks or more.
     """
     if not ladder.widths:
         return ()
@@ -157,7 +157,10 @@ def powers() -> list[tuple[Power, str]]:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """An answer for each exponent in the order of the catalogue; the two readings of Eq (18) come last."""
+    """An answer for each exponent in the order of the catalogue, and then two answers about Eq (18).
+
+    The first of these two answers takes Eq (18) with the exact matrix of a round, the second takes Eq (18) as printed.
+    """
     ladder = StoredLadder.of(cells, problem(), SETUP)
     for power, label in powers():
         yield power_on(ladder, power, label)

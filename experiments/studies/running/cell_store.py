@@ -168,8 +168,9 @@ class CellStore:
 
     @contextmanager
     def claim(self, cell: Cell) -> Iterator[bool]:
-        """A block in which the cell is claimed for this process; it gets False if another process has claimed the cell.
+        """A block in which the cell is claimed for this process.
 
+        The value of the block is True, or False if another process has claimed the cell.
         The claim locks one byte of a file that has a byte for each cell. The system unlocks the byte when the process
         dies.
         """

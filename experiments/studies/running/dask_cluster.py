@@ -63,8 +63,8 @@ class Cluster:
             from distributed import Client
             from distributed.security import Security
 
-            # Our own message names the fault. If an interrupt comes during a request, tornado's logger would add a
-            # NameError of dask.
+            # The messages of these loggers are hidden, since our own message says what is wrong. If an interrupt comes
+            # during a request, tornado's logger would also print a NameError of dask.
             for talkative in ("distributed.client", "distributed.batched", "tornado.application"):
                 logging.getLogger(talkative).setLevel(logging.CRITICAL)
         except ImportError as error:

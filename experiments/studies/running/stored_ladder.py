@@ -47,7 +47,7 @@ class StoredLadder(WidthLadder):
     def fluctuations(self, name: str) -> list[np.ndarray]:
         """The distance of each network's statistic from the mean over the networks of its width.
 
-        A factor makes the mean square of the distances unbiased, as in `split`.
+        The distances have a factor that makes their mean square unbiased, as in `WidthLadder.split`.
         """
         norms = []
         for values in self.samples(name):

@@ -14,7 +14,10 @@ READY = "ready"
 
 
 def main(folder: str, spec: str) -> None:
-    """Answer every line of the input with a line that has the cell's status, or says why this process stops."""
+    """Answer every line of the input with a line of JSON.
+
+    The answer has the status of the cell. If this process must stop, the answer has the reason instead.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a study prints must not be taken for an answer
     lines: SimpleQueue[str] = SimpleQueue()
