@@ -37,7 +37,8 @@ def new_statement(name: str, about: About = "training", title: str = "", source:
     """The file of a new statement, which `ntkfl verify` and `ntkfl attack` take by its path.
 
     Args:
-        name: PAPER/LABEL, or LABEL for mine/LABEL; in a checkout, PAPER may be one of this project's.
+        name: PAPER/LABEL, or LABEL alone, which becomes mine/LABEL. In a checkout, PAPER may be one of this project's
+            papers.
         about: the kind of its cases, which are runs of FedAvg ("training", the default), networks before training, or
             kernels at infinite width.
         title: the title, in one line; default: the label.

@@ -230,7 +230,7 @@ def run(
 
         def measure(of: Grid) -> int:
             failed = _measure(of, folder, processes, cluster)
-            if failed:  # printed before the answers are computed, which may fail without these cells
+            if failed:  # printed first, since computing the answers may fail without these cells
                 tell(f"{failed} of {prod(of.shape)} cells failed: ntkfl study status {folder.path}")
             return failed
 

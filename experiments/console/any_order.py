@@ -168,7 +168,7 @@ def _export(certificate: AnyOrderCertificate, folder: Path, x_test: Any) -> None
 def _trained(
     problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None, start: AffineTwoLayer | None
 ) -> tuple[int, Either]:
-    """The first round at which the network is certified, or else the last round tried, with the certificate there."""
+    """The first round at which the network is certified, or else the last round tried, and that round's certificate."""
     certify = asked.certifier(setup)
     how: dict[str, Any] = {"momentum": asked.momentum, "loss": asked.trained_on, "start": start}
     if not asked.watch:

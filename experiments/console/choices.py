@@ -50,7 +50,7 @@ StepsSchedule = Annotated[
 ]
 AUTO = "auto"  # stands for the largest step that the hypotheses allow
 LOOK_WIDTH, LOOK_ROUNDS = 1024, 20  # default width and rounds of the networks in a first look at the user's data
-LOOK_WEIGHTS, LEAST_WIDTH = 2**20, 64  # the largest number of hidden weights of such a network, and its least width
+LOOK_WEIGHTS, LEAST_WIDTH = 2**20, 64  # largest number of hidden weights, and least width, of a network in a first look
 BUILT_IN_SIZE = 20  # number of samples drawn from a built-in data set, unless --n says otherwise
 
 

@@ -189,7 +189,7 @@ def _judged(
     certify: Certify,
     start: Mapping[str, Any] | None,
 ) -> tuple[int, Either]:
-    """The first round at which the network is certified, or else the last round tried, with the certificate there."""
+    """The first round at which the network is certified, or else the last round tried, and that round's certificate."""
     try:
         if asked.watch:
             limit = WATCHED_ROUNDS if rounds is None else rounds

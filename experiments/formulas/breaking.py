@@ -29,7 +29,7 @@ def pieces(row: str, width: Callable[[str], float], room: float) -> list[str]:
     row = row.strip()
     if width(row) <= room or r"\begin" in row:
         return [row]
-    if row.startswith("{"):  # these braces would keep a left side together
+    if row.startswith("{"):  # without these braces a left side that is too wide can be broken
         end = _end(row, 1)
         row = row[1 : end - 1] + row[end:]
     return [narrow for piece in _parts(row) for narrow in _narrowed(piece, width, room)]

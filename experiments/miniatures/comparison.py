@@ -6,8 +6,8 @@ with it.
 An ordering of the paper is seen if the setting's difference from the baseline exceeds its error. If the setting has a
 control, the difference from the control must exceed its error too, because an effect of the step size alone is no
 effect of the method. If the baseline has a control of its own, then the setting's difference from its control is
-compared with the baseline's difference from its control. The comparison also has the numbers that the paper prints. It
-says how much a curve still changes over its last third, which shows whether training has reached a plateau.
+compared with the baseline's difference from its control. A comparison also has the numbers that the paper prints, and
+the change of the setting's curve over its last third. This change shows whether training has reached a plateau.
 """
 
 import csv

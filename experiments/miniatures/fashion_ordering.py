@@ -32,7 +32,7 @@ MIDDLE_KEYS = COMMON | {
     "clients": 50,
     "rounds": 150,
 }
-# option II allows only SGD
+# with Adam, SCAFFOLD has its option I, since its option II allows only SGD
 WITH_ADAM: dict[str, Keys] = {"SCAFFOLD": {"method": "scaffold", "options": {"option": "I"}}}
 PAPER_KEYS = COMMON | {
     "data": "fashion-mnist:32",

@@ -22,7 +22,7 @@ CIFAR = {"data": "cifar-10", "model": "simple-cnn"}
 DIGITS = {"data": "digits", "model": "mlp:64-64"}
 DECAY = {"rate_decay": 0.99, "weight_decay": 5e-4}  # the decays of FedGuCci's released code
 RECIPE = DECAY | {"epochs": 3, "batch_size": 64, "rate": 0.04}  # settings of FedGuCci's tables
-IMAGES = {"images": ("50000 of 32 x 32 x 3", "1438 of 8 x 8")}  # CIFAR-10 and digits
+IMAGES = {"images": ("50000 of 32 x 32 x 3", "1438 of 8 x 8")}  # the images of CIFAR-10 and of digits
 SCALE = IMAGES | {"model": ("CNN of 122570 parameters", "MLP 64-64-64-10")}
 NOT_THE_RUN = "keep", "path", MAY_CHANGE  # keys that may differ when a run is resumed
 

@@ -134,13 +134,16 @@ def way(steps: int, momentum: float, pull: float = 0.0) -> float:
 
 
 def _without_averaging(keys: Keys) -> Keys | None:
-    """The keys of the method with IMA's rates and passes but without averaging, since one model alone is averaged."""
+    """The keys of the control of a method with IMA: the same method with IMA's rates and passes, without averaging.
+
+    IMA whose window is a single model averages nothing. The result is None if the keys have this window already.
+    """
     if keys.get("ima_window") == 1:
         return None
     late = keys.get("ima_exploration", "exponential")
     if late == "none":
         return {key: value for key, value in keys.items() if not key.startswith("ima")}
-    # with these decays the key only changes when the averaging takes place
+    # with these decays `ima_released` changes only the rounds in which models are averaged
     only_there = {"ima_released"} if late in ("exponential", "constant") else set()
     return {key: value for key, value in keys.items() if key not in only_there} | {"ima_window": 1}
 

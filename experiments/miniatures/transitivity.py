@@ -12,7 +12,8 @@ from ntkfl.training.tree import tree_map
 GROUPS = 2, 4, 8, 16
 EPOCHS = 10
 COMMON = DIGITS | {"epochs": EPOCHS, "models": 16}
-# By the words in a setting's name: the number of the anchor's epochs, and the fields that select the paper's numbers.
+# Each anchor, by its words in a setting's name: its number of training epochs, and the fields that select the paper's
+# numbers.
 ANCHORS = {
     "trained anchor": (EPOCHS, {"table": "1", "method": "CE + connectivity loss (trained anchor)"}),
     "anchor of 1 epoch": (1, {"table": "7", "method": "connectivity, semi-trained (1 epoch) anchor"}),

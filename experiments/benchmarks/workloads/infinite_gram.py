@@ -46,7 +46,7 @@ def _arccos(sizes: Sizes) -> Call:
 def _neural_tangents(sizes: Sizes) -> Call:
     """The kernel of one ReLU layer by stax, compiled and in float64.
 
-    The difference of stax's "ntk" and "nngp" is the first layer's part of the kernel, of which H_inf is a multiple.
+    The difference of stax's "ntk" and "nngp" is the first layer's part of the kernel. H_inf is a multiple of that part.
     """
     import jax
     import jax.numpy as jnp

@@ -263,7 +263,8 @@ def _drawn_said(drawn: dict[str, Any], by_round: dict[str, str | None]) -> str:
 def _column(regime: "AnyRegime", h: "Estimate", eps: float, certified: bool) -> dict[str, str]:
     """The column of the table for one kernel: for each name of a row, the text in that row.
 
-    If `certified` is false, not all eigenvalues of the table are certified, and each eigenvalue says whether it is.
+    `certified` says whether all eigenvalues of the table are certified. If it is false, each eigenvalue has a remark on
+    whether that eigenvalue is certified.
     """
     from ntkfl import gram
 
