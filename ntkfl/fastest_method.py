@@ -151,10 +151,10 @@ def fastest(
 
     With the steps that are found, fedavg is never slower than fedavg at server rate 1, and fedprox and fedavgm are
     never slower than fedavg. No further optimum is promised. On random problems of up to 24 samples dense grids found
-    steps with fewer rounds: at most 15% and one round fewer for averaging and cyclic training, and a quarter fewer for
-    scaffold. The residual of feddyn and of momentum may dip below eps for a moment and rise again. For these two the
-    grids sometimes found steps with less than half the rounds. If H is singular and part of the residual stays, the
-    target is eps times the part that can fall.
+    steps with fewer rounds. The saving was at most 15% and one round for averaging and cyclic training, and at most a
+    quarter for scaffold. The residual of feddyn and of momentum may dip below eps for a moment and rise again. For
+    these two the grids sometimes found steps with less than half the rounds. If H is singular and part of the residual
+    stays, the target is eps times the part that can fall.
 
     With more than 150 samples, a search that needs more than one decomposition uses 60 samples, which are drawn so that
     each client has the same share of its samples. Then, for each number of local steps, some six settings near the best

@@ -22,7 +22,7 @@ Options = dict[str, Any]
 Setting = tuple[float, Options]  # a client step eta_local, and the method's options
 
 SHARES = (1.9, 1.4, 1.0, 0.55, 0.3, 0.1)  # client steps to start from, as multiples of 1 / max_c |H_cc|
-LOWEST = 0.03  # the smallest such multiple that is tried
+LOWEST = 0.03  # the smallest multiple of 1 / max_c |H_cc| that is tried as a client step
 RATES = 2.0 ** np.arange(-2, 6)  # server rates to start from, if no formula gives a rate
 PULLS = 4.0 ** np.arange(-3, 4)  # alpha of feddyn and mu of fedprox to start from, in units of 1 / (K eta_local)
 # quantiles of the eigenvalues; for the eigenvalues above each quantile, closed forms give the best steps
@@ -30,7 +30,7 @@ QUARTERS = np.linspace(0, 1, 5)
 # first step of the search; its last step if several numbers vary; its last step if one number varies
 WIDTH, CLOSE, CLOSER = 0.3, 2e-2, 1e-3
 TRIES = 40  # number of settings to try, for each number that varies
-# two starts of the search differ by at least APART in some number; BEGINNINGS is the number of starts
+# two starts of the search differ by at least APART in some tuned number; BEGINNINGS is the number of starts
 APART, BEGINNINGS = 0.5, 3
 # After a search on fewer samples: the number of settings to try for each number, and the number of server steps to try.
 FEW, HALVED = 6, 8

@@ -837,8 +837,8 @@ def private_settings(
 ) -> list[PrivateRounds]:
     """The rounds of FedAvg with the plain mean over clients, in the settings that `best_choices` compares.
 
-    eta_local is half of the largest eta_local at which a client alone contracts. The server rate is tried at five
-    shares of the largest stable rate, from slow rounds with little noise to fast rounds with more noise.
+    eta_local is half of the limit below which a client that trains alone contracts its residual. The server rate is
+    tried at five shares of the largest stable rate, from slow rounds with little noise to fast rounds with more noise.
 
     Args:
         problem: data; y (n,) or (n, C).

@@ -130,7 +130,7 @@ _BLOCK = 2**14  # number of products that are scaled back at a time
 def scaled_rows(x: np.ndarray) -> np.ndarray:
     """The rows, scaled by powers of two so that their largest entries are in [1/2, 1).
 
-    No product of scaled rows overflows. The scaling is exact, unless an entry is smaller than the largest one of its
+    No product of scaled rows overflows. The scaling is exact, unless an entry is smaller than the largest entry of its
     row by a factor of 2^1022 or more.
     """
     return np.ldexp(x, -np.frexp(np.abs(x).max(axis=-1, keepdims=True))[1])

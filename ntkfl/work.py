@@ -5,7 +5,8 @@ from collections.abc import Callable
 from ntkfl.memory import would_fit
 
 MOST = 1e15  # operations on numbers; a core does some 1e10 of them in a second
-A_ROUND = MOST / 1e4  # the largest number of operations in a round, since a rate or a limit takes thousands of rounds
+# the largest number of operations in a round, since thousands of rounds are computed for a rate or a limit
+A_ROUND = MOST / 1e4
 SECOND = 1e10  # number of operations that a core does in a second
 # number of operations that take as long as a few calls of numpy; every step counts as at least this many operations
 CALL = 1e5

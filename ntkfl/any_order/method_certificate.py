@@ -236,8 +236,8 @@ class MethodCertificate(LaterModels):
     def needed_residual(self) -> float | None:
         """An ESTIMATE of the largest |y - f| with which the certificate would hold.
 
-        None if it would not hold for any of the residuals that 20 halvings of |y - f| give, or if it does not hold and
-        begins with a nonzero memory.
+        None if the certificate would not hold for any of the residuals that 20 halvings of |y - f| give, or if the
+        certificate does not hold and begins with a nonzero memory.
         """
         if self.certified:
             return float(self.residual.hi)
@@ -550,7 +550,8 @@ def _at_most(nearest: Nearest, radius: float) -> Nearest:
 
 
 def _ball(rows: ConstraintRows, radius: float, scale: float = 1.0) -> tuple[str, float]:
-    """The reason why some pattern may change within the ball about W*, empty if none can, and the least margin.
+    """The reason why some pattern may change within the ball about W*, and the least margin. The reason is empty if no
+    pattern can change.
 
     The residual and the radius are multiplied by `scale`, which is at most 1.
     """

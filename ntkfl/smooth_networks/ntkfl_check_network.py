@@ -157,7 +157,7 @@ def falling(x):
 def erf(z):
     """erf z = (2 / pi^(1/2)) e^(-z^2) sum_k 2^k z^(2k+1) / (1 3 ... (2k+1)).
 
-    From z = 9.5 on it is 1 to within 2^-130.
+    For z of 9.5 or more, erf z is 1 to within 2^-130.
     """
     if abs(z) >= 19 << W - 1:
         return 1 << W if z > 0 else -(1 << W)
@@ -387,8 +387,8 @@ class Sizes(NamedTuple):
 
     each: list  # |(scale h, bias_scale)| of a sample
     together: list  # the norm of the matrix of these vectors, of the one sample or of all
-    before: list  # the norm of the rows B_k of a sample
-    after: list  # the largest norm of a column of the rows b_k of a sample
+    before: list  # the norm of the matrix of derivatives of a sample's outputs by z_k
+    after: list  # the largest norm of a column of the derivatives of a sample's outputs by h_k
     clear: list  # the least distance of a z from its kink
 
 
@@ -440,7 +440,7 @@ def speeds(net, start, radius):
 
 
 def in_ball(net, at, radius):
-    """Bounds in the ball of the norms of the rows B_k and of the columns of b_k."""
+    """Bounds, in the ball, of the norms in `Sizes.before` and `Sizes.after`."""
     moved = [radius * norm(row) for row in speeds(net, at.each, radius)[0]]
     turned, carried, aside = net[-1].bend * moved[-1], Fraction(0), []
     before, after = [at.before[-1] + turned], list[Fraction]()

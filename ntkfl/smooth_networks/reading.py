@@ -30,8 +30,8 @@ def layers_of(
     """The layers of a network, from input to output; the last layer has an activation if the network ends with an
     activation.
 
-    `features` is the number of features. Functions need it, and so do convolutional networks of `ntkfl.networks.wide`,
-    whose images are square.
+    `features` is the number of features. It is needed for functions, and for convolutional networks of
+    `ntkfl.networks.wide`, whose images are square.
 
     Raises:
         ValueError: the object has no such layers (the message names the first part that is no layer), or the parameters

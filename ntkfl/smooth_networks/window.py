@@ -63,8 +63,8 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Failed:
-    """The reason why the theorem's inequalities fail in a ball, and a radius that may suffice; 0 if no larger ball
-    helps.
+    """The reason why the theorem's inequalities fail in a ball, and a radius that may suffice. The radius is 0 if no
+    larger ball helps.
     """
 
     why: str
