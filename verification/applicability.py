@@ -149,8 +149,8 @@ def looked_at(
 
 
 def _looked(statement: Statement, form: Form, options: Options, cases: Cases, auto_step: bool) -> Applicability:
-    """The result of one case for a form: the plan says why the form does not apply; otherwise both sides are judged on
-    the case.
+    """The result of one case for a form. If the form does not apply, the result has the plan's reason. If the form
+    applies, both sides are judged on the case.
     """
     once = replace(options, trials=1)
     check = begun(statement, form, once, wrong=False)

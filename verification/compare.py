@@ -33,9 +33,9 @@ class Comparison:
     left/right, or right/left for a claim that the left side is at least the right side; for an equality, the largest
     |difference| relative to the scale; for a rate, the largest distance of the measured from the claimed value, in
     half-widths of the measured interval. `margin_in_errors`: the smallest distance of the two sides, in units of their
-    error. `explained`: True if networks of several sizes were measured and the result is a power outside its interval
-    or a ratio that grows, but noise and a second term of the power law could explain it (see `slopes.slope`), and if
-    nothing else violates the claim. The outcome is then unresolved.
+    error. `explained`: True if three conditions hold. Networks of several sizes were measured, and the result is a
+    power outside its interval or a ratio that grows. Noise and a second term of the power law could explain this result
+    (see `slopes.slope`). Nothing else violates the claim. The outcome is then unresolved.
     """
 
     outcome: Outcome
@@ -220,10 +220,10 @@ def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
 
     The exponent of left/right decides; its interval allows for the errors of both sides. If this interval lies above 0
     the claim is violated, unless an exponent of at most 0 fits with a second term (`bounds.ladders.slopes.slope` says
-    which second terms). In that case the claim is unresolved; so it is if a side may be 0 at some size. The claim holds
-    if the whole interval is at most 0. It also holds if the interval contains 0 and is narrow enough to tell a quarter
-    power from no growth. If the right side is 0 and the left side surely is not, no constant makes the claim true, so
-    one case decides.
+    which second terms). In that case the claim is unresolved. The claim is also unresolved if a side may be 0 at some
+    size. The claim holds if the whole interval is at most 0. It also holds if the interval contains 0 and is narrow
+    enough to tell a quarter power from no growth. If the right side is 0 and the left side surely is not, no constant
+    makes the claim true, so one case decides.
     """
     beyond = np.flatnonzero((np.atleast_1d(right.hi) <= 0) & (np.atleast_1d(left.lo) > 0))
     if len(beyond):

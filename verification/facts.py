@@ -138,9 +138,9 @@ class Counts:
         not_computed: the admitted cases that could not be computed, with the error. These cases are also counted in
             `unresolved`. Default: none.
         margins: for each hypothesis, its smallest margin over the admitted cases. Default: none are known.
-        would_exclude: for a claim that may fail with a small probability, if there were too few trials to test that
-            probability: the smallest failure probability that so many trials would have excluded (at 95%). Default: the
-            trials are enough, or the claim allows no failure.
+        would_exclude: the smallest failure probability that the trials would have excluded (at 95%). This number is
+            given for a claim that may fail with a small probability, if there were too few trials to test that
+            probability. Default: the trials are enough, or the claim allows no failure.
     """
 
     holds: int

@@ -96,7 +96,7 @@ def _(step: OnBox) -> Proof:
 def _subdivide(expression: sp.Expr, box: Box) -> tuple[int, str | None]:
     """The number of boxes that were examined, and the reason why expression >= 0 was not shown.
 
-    The reason is None if it was shown.
+    The reason is None if the inequality was shown.
     """
     waiting, examined = deque([dict(box)]), 0
     while waiting:

@@ -31,7 +31,7 @@ def stored_replays() -> Iterator[tuple[str, str]]:
 def recorded_page(statements: Iterable[Statement]) -> str:
     """A page on every form whose difference from what holds is recorded, with the command that measures the difference.
 
-    The nature of differences with the most weight comes first.
+    The differences are grouped by their nature, and the nature with the most weight comes first.
 
     Args:
         statements: statements of any papers.

@@ -86,10 +86,11 @@ class Check:
     # ladders on which an earlier look settled the form, each with the share of its networks in that look
     before: Mapping[AnyFamily, float] = field(default_factory=dict)
     tally: Tally = field(init=False)
-    outcomes: dict[str, Outcome] = field(default_factory=dict)  # by name of the family, the outcome on its last case
+    # for each family, by name, the outcome on the family's last case
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
     # the cases that meet the premise; a failure among them counts, whatever the other cases show
     in_premise: Tally = field(init=False)
-    rejections: dict[str, Rejection] = field(default_factory=dict)  # by the name of the hypothesis, its worst rejection
+    rejections: dict[str, Rejection] = field(default_factory=dict)  # for each hypothesis, by name, the worst rejection
     mutants: list[Tally] = field(default_factory=list)
     # a wrong formula, and whether its comparison is reversed
     mutated: list[tuple[Formula, bool]] = field(default_factory=list)
@@ -244,7 +245,7 @@ class Check:
             self.fail_on(label, error, weight)
 
     def may_admit(self, case: Any) -> bool:
-        """Whether a case is not rejected by any hypothesis that can be checked without a run.
+        """Whether a case meets every hypothesis that can be checked without a run.
 
         The threads that prepare cases call this method.
         """

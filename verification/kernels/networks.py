@@ -20,7 +20,7 @@ Finite = Callable[[np.ndarray, int, int], Any]
 CONCENTRATES, LIMIT = "concentrates", "limit of networks"
 RATE = -0.5
 WIDEST = 0.2  # half-width of an interval that can still tell one rate from another
-LEVEL = 0.999  # level at which the intervals of all entries together cover the limits of their means
+LEVEL = 0.999  # level at which the intervals of all entries together cover the limits of the entries' means
 AGAIN = 10**6  # added to the seeds, for a repetition on other networks
 ROWS = np.array([[1, 0, 0], [0.6, 0.8, 0], [0, -0.6, 0.8], [-1 / 3, 2 / 3, 2 / 3], [0.96, 0.28, 0], [-1, 0, 0]])
 
@@ -67,7 +67,9 @@ def beside(kernel: Kernel, networks: Networks, rounding: float, seed: int) -> It
 
 
 def _concentration(kernel: Kernel, networks: Networks, limit: np.ndarray, kernels: np.ndarray, seed: int) -> Judgement:
-    """The judgement on all rows. If it fails, it is replaced by the judgement on one or two rows that fail as well."""
+    """The judgement on all rows. If this judgement fails, the judgement on one or two rows that fail as well takes its
+    place.
+    """
     judgement = _slope(networks, limit, kernels, ROWS)
     if judgement.unresolved or judgement.margin >= 0:
         return judgement

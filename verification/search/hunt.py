@@ -64,11 +64,11 @@ class CaseResult:
     """The result of judging one case in a search.
 
     `score` is larger if the case is nearer to a violation. `far_score` is the score of the last round, extrapolated by
-    its trend to round 256; a bound that fails in the end may be near to failing in the first rounds, and far from
-    failing in the rounds between. `comparison` is None if a hypothesis is not met (`unmet`) or a side has no value
-    (`failed`). `violated` is the outcome in float64. `allowed` is the probability with which the claim may fail.
-    `frequency` is for a claim that may fail: the number of failures, the number of networks, and the allowed
-    probability.
+    its trend to round 256. The extrapolation helps because a bound that fails in the end may be near to failing in the
+    first rounds, and far from failing in the rounds between. `comparison` is None if a hypothesis is not met (`unmet`)
+    or a side has no value (`failed`). `violated` is the outcome in float64. `allowed` is the probability with which the
+    claim may fail. `frequency` is for a claim that may fail: the number of failures, the number of networks, and the
+    allowed probability.
     """
 
     score: float
@@ -257,8 +257,8 @@ def _count(statement: Statement, form: Form, case: Any, networks: int, first: in
     """Judge a form on fresh networks, and count the failures.
 
     The result has the number of failures, the number of admitted networks, the largest probability allowed, the ratios,
-    the worst comparison, the judgement of the rejected network that is nearest to meeting its hypotheses, and the
-    largest `far_score`.
+    the worst comparison, the judgement of the rejected network that is nearest to meeting the form's hypotheses, and
+    the largest `far_score`.
     """
     far_score: float | None = None
     failures, allowed, worst, unmet = 0, 0.0, None, CaseResult(3 * UNMET, unmet="none")
@@ -400,10 +400,11 @@ def attack(
     """Look for a counterexample to one form in all its families of cases. The form's stored case, which is kept with
     the form, is not used.
 
-    Cases from a family's Hypothesis strategy are searched first, since they are small. After them come the family's own
-    cases, as many as `verify` draws, and for seed 0 the same cases. For a rate or an O(.) claim the own cases are
-    ladders, which have networks of several sizes and are expensive; they are searched only if no other case was
-    admitted. If interrupted (Ctrl-C), the function returns the simplest violation so far.
+    Cases from a family's Hypothesis strategy are searched first, since they are small. The family's own cases come
+    after these cases. Their number is the number that `verify` draws, and with seed 0 they are the cases of `verify`.
+    For a rate or an O(.) claim the own cases are ladders, which have networks of several sizes and are expensive; they
+    are searched only if no other case was admitted. If interrupted (Ctrl-C), the function returns the simplest
+    violation so far.
 
     Args:
         statement: the claim.
@@ -469,7 +470,7 @@ def attack(
 
 
 def _by_strategy(families: tuple[AnyFamily, ...]) -> list[tuple[SearchStrategy, list[AnyFamily]]]:
-    """The strategies of the families, each with the families that have it."""
+    """The strategies of the families, each strategy with the families that use the strategy."""
     by_strategy: dict[int, tuple[SearchStrategy, list[AnyFamily]]] = {}
     for family in families:
         strategy = family.strategy()
