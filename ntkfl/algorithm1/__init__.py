@@ -11,9 +11,9 @@ to rounding. The number of entries of a run is samples x neurons x K x T.
   records outputs only, and is chosen for larger runs.
 - `switch_tracking` takes two matrix products in each round. It is chosen from 2^30 entries on, in those rounds of
   `client_threads` in which few neurons can become active or inactive.
-- `client_groups` distributes the neurons over JAX devices. It records outputs only.
+- `client_groups` distributes the neurons over JAX devices, and records outputs only.
 - `reference` has plain loops in weight space, in floats, in extended precision or in ball arithmetic (numbers with
-  proved error bounds). It serves as an independent check.
+  proved error bounds), and serves as an independent check.
 
 `movements=`, `memory=`, `compiled=` and `devices=` of `simulate` overrule the choice by size.
 """

@@ -60,12 +60,13 @@ def simulate(
         linearised: whether the activation patterns are frozen at their initial values, which makes the network linear
             in its weights.
         movements: whether movements, steps and flips are recorded. Without them a large run trains groups of clients,
-            by the host's threads or on devices. This takes a fraction of the memory, and is several times faster.
+            by the host's threads or on devices. Training in groups takes a fraction of the memory, and is several times
+            faster.
         dtype: "float64" (default), or, only without movements, "float32".
         devices: JAX devices that share the neurons, without movements only; default none.
         memory: bytes that the run may take on each device, besides the results; the groups of clients are made to fit.
             Default: the memory that this machine has left, unless the run is on other devices.
-        compiled: whether to compile code that makes runs several times faster, which takes some three seconds. With
+        compiled: whether to compile code that makes runs several times faster; compiling takes some three seconds. With
             movements, the passes over neurons are compiled, for clients of at most 32 samples. In groups,
             `ntkfl.algorithm1.switch_tracking` is compiled. Default: code is compiled if the run would otherwise take
             three seconds or more.

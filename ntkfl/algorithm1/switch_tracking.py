@@ -18,7 +18,7 @@ an entry if |z_ir(0)| is within the reach. The pre-activation of an entry is com
 may have switched.
 
 A round takes two products with all samples, one before and one after its local steps, and holds a bit for each neuron
-and sample. Nothing is approximated: the results are those of Algorithm 1 up to rounding.
+and sample. Nothing is approximated: the results equal the results of Algorithm 1 up to rounding.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Exchanges cases and answers with adapters, and writes the kit as a folder for adapters in any language.
 
-An adapter in Python runs in an interpreter of its own. It gets a case and gives back arrays or a fault. No adapter is
-imported here. The folder has the cases and the reference trajectories as JSON and npz files.
+An adapter in Python runs in an interpreter of its own. The adapter gets a case and gives back arrays or a fault. No
+adapter is imported here. The folder has the cases and the reference trajectories as JSON and npz files.
 """
 
 import json
@@ -68,7 +68,7 @@ def document(path: Path) -> dict[str, Any]:
 
 
 def arrays(path: Path, shapes: Mapping[str, tuple[int, ...]], required: Collection[str]) -> dict[str, np.ndarray]:
-    """Reads arrays of these names and shapes from a file. They are finite and all float64 or all float32.
+    """Reads arrays of these names and shapes from a file. The arrays must be finite, and all float64 or all float32.
 
     Raises:
         Refused: an array is missing or wrong; the message has its name, what was found and what would be right.

@@ -47,7 +47,10 @@ def one_client(case: ConformanceCase) -> Tensors:
 
 
 def one_adam_w(case: ConformanceCase) -> Tensors:
-    """The first client's AdamW, which is never reset. Its moments are weighted means of all gradients so far."""
+    """The first client's AdamW, which is never reset.
+
+    The moments of AdamW are weighted means of all gradients so far.
+    """
     w, seen = case.start, []
     first, second = case.options["first"], case.options["second"]
     for number, rate in enumerate(case.rates):

@@ -22,7 +22,7 @@ Factors = list[tuple[float, np.ndarray, np.ndarray]]  # the share, B and A of ev
 
 
 def run(case: ConformanceCase) -> States:
-    """Yields, after every round, the tensors that are compared: those of the model, or LoRA's weight base + B A."""
+    """Yields, after every round, the tensors to compare: the tensors of the model, or LoRA's weight base + B A."""
     for w in LOOPS[case.method](case, **case.options):
         yield case.result(w)
 
@@ -63,7 +63,9 @@ def ties(
 
 
 def trim(case: ConformanceCase, vector: np.ndarray, density: float) -> np.ndarray:
-    """The vector with only a share `density` of its entries, those of largest absolute value; the others are 0."""
+    """The vector with only a share `density` of its entries, namely the entries of largest absolute value; the others
+    are 0.
+    """
     kept = int(density * len(vector))
     return np.where(abs(vector) >= np.sort(abs(vector))[-kept], vector, 0)
 

@@ -95,7 +95,7 @@ def case(
     draws: int = 0,
     noise: bool = False,
 ) -> ConformanceCase:
-    """A case of this method and setting. It lists every client's samples in every step of every round."""
+    """A case of this method and setting. The case lists every client's samples in every step of every round."""
     (x, y, owner), start = data or (setting.data.samples(), setting.data.start())
     population = clients or int(owner.max()) + 1
     members = [np.flatnonzero(owner == client) for client in range(population)]

@@ -43,7 +43,7 @@ class Variant:
         """Whether the variant changes the loop of this method.
 
         Args:
-            method: its name.
+            method: the name of the method.
         """
         passed = _passed(method).values()
         return (not self.methods or method in self.methods) and all(old in passed for old, _ in self.changes)
@@ -64,7 +64,7 @@ def of(method: str) -> tuple[Variant, ...]:
     """The variants of a method.
 
     Args:
-        method: its name.
+        method: the name of the method.
     """
     return tuple(variant for variant in catalogue() if variant.concerns(method))
 

@@ -77,8 +77,9 @@ def deep_estimate(
     activation: str = "relu",
     bias: float = 0.0,
 ) -> Estimate:
-    """As `deep`, with a bound on the rounding error of each entry, which `smallest_eigenvalue` needs for a rigorous
-    bound.
+    """As `deep`, with a bound on the rounding error of each entry.
+
+    `smallest_eigenvalue` needs these bounds for a rigorous result.
 
     Args:
         x: samples, shape (n, d).
@@ -275,8 +276,9 @@ def convolutional_estimate(
     depth: int = 3,
     activation: str = "relu",
 ) -> Estimate:
-    """As `convolutional`, with a bound on the rounding error of each entry, which `smallest_eigenvalue` needs for a
-    rigorous bound.
+    """As `convolutional`, with a bound on the rounding error of each entry.
+
+    `smallest_eigenvalue` needs these bounds for a rigorous result.
 
     Args:
         x: images.

@@ -83,7 +83,7 @@ def equal_rows(x: Float[np.ndarray, "n d"]) -> Groups:
 
 
 def require_distinct(x: Float[np.ndarray, "n d"]) -> None:
-    """Raise if two rows are the same, which makes the smallest eigenvalue of any kernel zero.
+    """Raise if two rows are the same, since the smallest eigenvalue of any kernel is zero in this case.
 
     The message names all such rows.
 
@@ -100,7 +100,8 @@ def require_distinct(x: Float[np.ndarray, "n d"]) -> None:
 def require_unparallel(x: Float[np.ndarray, "n d"], kernel: str = "the kernel") -> None:
     """Raise if two rows are parallel.
 
-    Kernels that are homogeneous in each row, as those of ReLU networks without biases, are then singular.
+    Kernels that are homogeneous in each row, such as the kernels of ReLU networks without biases, are singular in this
+    case.
 
     Args:
         x: rows.

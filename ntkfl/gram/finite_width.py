@@ -92,8 +92,8 @@ def empirical(
     Args:
         x: samples, of any shape that the network takes.
         network: a `Model`; `ntkfl.network` makes one of a torch module or a JAX function.
-        params: its parameters by name, as tensors on the device that is to compute, or as arrays such as those of
-            `Trajectory.weights`.
+        params: the network's parameters by name, as tensors on the device that is to compute, or as arrays such as the
+            arrays of `Trajectory.weights`.
         z: other samples, of the same shape each; default: `x`.
 
     Raises:

@@ -94,7 +94,7 @@ def _parts(rows: np.ndarray) -> Iterator[slice]:
 def entries() -> Callable[..., int]:
     """The compiled function that computes a tile; it releases the interpreter's lock.
 
-    It is compiled, which takes about a second, or read from machine code kept on disk.
+    The function is compiled in about a second, or read from machine code kept on disk.
 
     entries()(dot, left, right, steep, diagonal, value, far): computes the entries from dot products and reciprocal
     norms into `value`; writes the indices with |cosine| > steep into `far`; returns their number. With `diagonal` the

@@ -23,7 +23,7 @@ PARALLEL = 2**32  # pairs of samples times neurons above which threads save time
 # the activation patterns of a block of neurons on one set of samples, plain or packed
 Side = Bool[np.ndarray, "n b"] | UInt64[np.ndarray, "n words"]
 # a function that returns the patterns on both sets of samples; the patterns may be packed if the argument is True, and
-# those on the second set are None if both sets are the same
+# the patterns on the second set are None if both sets are the same
 Part = Callable[[bool], tuple[Side, Side | None]]
 
 
@@ -32,8 +32,8 @@ def summed(parts: Iterable[Part], shape: tuple[int, int], width: int, same: bool
 
     If there is much to compute, as many threads as BLAS has share it.
 
-    Each element of `parts` is a function that returns the patterns of one block of neurons; it may be called in another
-    thread.
+    Each element of `parts` is a function that returns the patterns of one block of neurons; the function may be called
+    in another thread.
     """
     work = math.prod(shape) * width
     packed = packing.loaded() or work > LOADING

@@ -59,9 +59,9 @@ def _signs(x: np.ndarray, u: np.ndarray, scaled: np.ndarray, single: np.ndarray)
 
 def unit_product_error(d: int, dtype: type[np.floating] = np.float32) -> np.floating:
     """The largest error of a product of two rows of `unit_rows`, summed in any order, up to a positive factor."""
-    # This bounds d roundings of the sum and two roundings of the factors of each term, half an eps each, times sum_k
-    # |x_k u_k| <= 1. Two more roundings cover the errors of the norms, underflow and all products of these errors. One
-    # more covers the rounding of this line.
+    # The result bounds d roundings of the sum and two roundings of the factors of each term, half an eps each, times
+    # sum_k |x_k u_k| <= 1. Two more roundings cover the errors of the norms, underflow and all products of these
+    # errors. One more rounding covers the rounding of this line.
     return dtype((d + 5) * np.finfo(dtype).eps / 2)
 
 

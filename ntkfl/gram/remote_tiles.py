@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceTiles(Tiles):
-    """A matrix like `Tiles` whose slabs of rows are on a device; its products equal those of `Tiles` up to rounding
-    errors.
+    """A matrix like `Tiles` whose slabs of rows are on a device; its products equal the products of `Tiles` up to
+    rounding errors.
 
     Products are summed in float64 on the device. The clients' blocks of the matrix and the other vectors of a run stay
     in this process.

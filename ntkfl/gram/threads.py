@@ -42,6 +42,6 @@ def in_context(work: Callable[..., Value]) -> Callable[..., Value]:
 @cache
 def _blas() -> ThreadpoolController:
     """The BLAS libraries of this process; they are looked up only once, after the imports of this package have loaded
-    those of numpy and scipy.
+    the BLAS libraries of numpy and scipy.
     """
     return ThreadpoolController().select(user_api="blas")

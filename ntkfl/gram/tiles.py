@@ -449,7 +449,9 @@ def entries_above(start: int, end: int, rows: np.ndarray, columns: np.ndarray) -
 
 
 def _pieces(slab: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of a block that are in a slab, and those that are in its mirror image, transposed."""
+    """The entries of a block that are in a slab, and the transposed entries of the block that are in the slab's mirror
+    image.
+    """
     start, end = slab.shape[1] - len(slab), slab.shape[1]
     own, before = entries_below(start, end, rows, columns)
     over, mirrored = entries_above(start, end, rows, columns)

@@ -1,8 +1,8 @@
 """Error bounds for the rounds of linear methods, updated in every round of a run.
 
-The errors have two sources. One is rounding. The other is that H, the Gram matrix of all samples, is stored in tiles
-(square pieces) whose entries differ slightly from the exact entries. A run adds up the errors of its rounds in a few
-sums, from which the bounds follow:
+The errors have two sources. The first source is rounding. The second source is that H, the Gram matrix of all samples,
+is stored in tiles (square pieces) whose entries differ slightly from the exact entries. A run adds up the errors of its
+rounds in a few sums, from which the bounds follow:
 
 - drift: a bound of the distance between the computed residual and r(0) - H c, where c are the computed coefficients;
 - energy: a bound of (e' H e)^(1/2), where e is the error of the coefficients and ' transposes;
@@ -80,7 +80,7 @@ class BoundedRound(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BlockErrors:
-    """The errors of the clients' blocks as they are decomposed, H_cc = V diag(q) V'.
+    """The errors of the decompositions H_cc = V diag(q) V' of the clients' blocks.
 
     H_cc is the block of H for the samples of client c. The errors are computed once, since they are the same for every
     method.
@@ -264,7 +264,7 @@ class RunState(NamedTuple):
 
 
 class Carried(ABC):
-    """The rules of a method by which a run's error bounds are computed.
+    """The rules by which the error bounds of a method's run are computed.
 
     A round changes the sums of the errors (`added`, `after`), and the bounds follow from these sums (`bounds`).
     """
@@ -575,7 +575,7 @@ class SeriesState(NamedTuple):
     # them out. On axis 1, the first bounds are for the residuals, and the second for the sums. Axis 2 has the rounds.
     reached: Float[np.ndarray, "2 2 T"]
     # slips: the error bounds of the recursion's steps so far, summed; far: an error bound of `now`. Both hold two
-    # numbers, with and then without the errors of the stored matrices.
+    # numbers: the first includes the errors of the stored matrices, and the second leaves them out.
     slips: Float[np.ndarray, "2"]
     far: Float[np.ndarray, "2"]
 
@@ -661,7 +661,7 @@ def bounded_powers(
 def _outside(series: Series, margins: Margins) -> float:
     """An upper bound of |T_j| and of |U_j| / (j + 1), for the Chebyshev polynomials of all terms.
 
-    It exceeds 1 because eigenvalues of the stored matrices may be outside [-1, 1].
+    The bound exceeds 1 because eigenvalues of the stored matrices may be outside [-1, 1].
     """
     return float(np.exp(min(series.nodes * np.sqrt(4 * _off(margins) / (1 - series.low)), 100.0)))
 

@@ -60,7 +60,7 @@ class Wobble(NamedTuple):
 
 
 def relative(error: float, least: float) -> float:
-    """A bound of the relative difference of two numbers, which holds relative to either number.
+    """A bound of the relative difference of two numbers; the bound holds relative to either number.
 
     The two numbers differ by at most `error`, and one of them is at least `least`.
     """
@@ -110,7 +110,8 @@ class Gains(NamedTuple):
     """Upper bounds of the accumulated errors after all rounds so far, if the norms of the rounds' errors sum to 1.
 
     The first two bound the residual's norm: `residual` for errors of the residual, `by_memory` for errors of the
-    memory. The other two bound (e' H e)^(1/2) for the error e of the coefficients, in the same order.
+    memory. The other two bound (e' H e)^(1/2) for the error e of the coefficients: `energy` for errors of the residual,
+    `energy_by_memory` for errors of the memory.
     """
 
     residual: float

@@ -108,7 +108,7 @@ class Regime(ABC):
         """r(t) = y - y(t), in the shape of `outputs`.
 
         As r(t) -> 0, the difference y - outputs(t) loses digits. This method keeps these digits if H is not singular,
-        or if P is positive. P maps the residual to the clients' displacements; it is positive for steps below the
+        or if P is positive. P maps the residual to the clients' displacements; P is positive for steps below the
         clients' limit.
 
         Args:
@@ -129,8 +129,8 @@ class Regime(ABC):
     ) -> np.ndarray:
         """Predictions f(x, t) = f(x, 0) + h(x)^T H^{-1} (y(t) - y(0)), (len(rounds), n'[, C]).
 
-        H is not inverted. The coefficients H^{-1} (y(t) - y(0)) are the sum of the clients' steps, which also exists
-        for a singular H.
+        H is not inverted. The coefficients H^{-1} (y(t) - y(0)) are the sum of the clients' steps, and this sum exists
+        for a singular H too.
 
         Source: fl-ntk/X.8.
 
@@ -423,8 +423,9 @@ class KernelRegime(Regime):
     def at(self, setup: Setup) -> KernelRegime:
         """The regime of the same data and Gram matrix with other steps, for sweeps over steps.
 
-        The two regimes share decompositions: that of the clients' blocks always, and that of the round if eta_local and
-        local_steps are the same. There is no warning of steps beyond the limit; see `stable` or `step_warning`.
+        The two regimes always share the decomposition of the clients' blocks. They share the decomposition of the round
+        if eta_local and local_steps are the same. There is no warning of steps beyond the limit; see `stable` or
+        `step_warning`.
 
         Args:
             setup: the steps.

@@ -39,13 +39,14 @@ if TYPE_CHECKING:
     from ntkfl.limit.matrix_free import MatrixFreeRegime
 
 SAVED_EVERY = 10  # the file is written whenever this many rounds are done, and at each round that is reported
-A_ROUND = 20 * CALL  # operations of a round without the product with H; this is two tenths of a millisecond, measured
+# operations of a round without the product with H; they take two tenths of a millisecond, as measured
+A_ROUND = 20 * CALL
 QUICK = 2000  # the largest number of samples at which powers of a round take only seconds
 # Number of the kernel's rows in the mark. The mark has several rows, since two kernels may agree in some of them, for
 # example in the rows of landmarks that both kernels use.
 ROWS = 16
-# The version of the rules by which errors are bounded. It changes when the rules change, as a run must not mix bounds
-# by different rules.
+# The version of the rules by which errors are bounded. The version changes when the rules change, since a run must not
+# mix bounds by different rules.
 VERSION = 2
 
 
@@ -76,7 +77,7 @@ class KeptRun:
 
     @cached_property
     def _bounds(self) -> tuple[Carried | None, Margins | None]:
-        """The error bounds; None if nothing is proved and `proved` is False."""
+        """The error bounds; None if no bound is proved, which is only allowed if `proved` is False."""
         with nullcontext() if self.proved else suppress(ValueError):
             self.regime._require_squares(self.initial)
             return self.regime._carried(self._last), self.regime._margins
@@ -84,7 +85,9 @@ class KeptRun:
 
     @cached_property
     def _series(self) -> Series | None:
-        """The series that replaces rounds, if it takes fewer products and its errors are bounded; otherwise None."""
+        """The series that replaces rounds, if the series takes fewer products than the rounds and error bounds are
+        proved; otherwise None.
+        """
         if self._bounds[1] is None:
             return None
         return self.regime._series(

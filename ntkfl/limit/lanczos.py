@@ -67,7 +67,7 @@ class Lanczos:
             interruption.check()
             now, rest = bases[:, k], np.ascontiguousarray(product(bases[:, k].T).T)
             diagonals[:, k] = (now * rest).sum(axis=1)
-            off = rest - diagonals[:, k, None] * now  # after further subtractions this is column k of R
+            off = rest - diagonals[:, k, None] * now  # after further subtractions `off` is column k of R
             if k:
                 off -= besides[:, k, None] * bases[:, k - 1]
             for _ in range(2):

@@ -186,11 +186,10 @@ class LinearRegime(Regime):
     """Federated training by a linear method in the kernel regime; made by `kernel_regime`, which checks its arguments.
 
     The state is the residual r(t) = y - y(t) and the memories of server and clients, each of n coefficients. A round is
-    a linear map of the state, `round_map`. Rounds are computed in float64. They are computed one by one, each with one
-    product with H, or many at once by powers of the map.
+    a linear map of the state, `round_map`. Rounds are computed in float64: either one by one, each with one product
+    with H, or many at once by powers of the map.
 
-    If the steps change with the round, then map, spectrum, rate and limits are those of the rounds that repeat for
-    ever.
+    If the steps change with the round, then map, spectrum, rate and limits belong to the rounds that repeat for ever.
 
     Args:
         method: the method's name.

@@ -78,7 +78,7 @@ class Blocks:
         """The values f(q) of the response f: after its steps a client is displaced by f(H_cc) r_c.
 
         Args:
-            pull: mu of FedProx, whose term draws a client's model back to its start. It is added to every eigenvalue q;
+            pull: mu of FedProx, whose term draws a client's model back to its start. mu is added to every eigenvalue q;
                 default 0: no such term.
         """
         return self._response(self.clients.values + pull)

@@ -1,8 +1,8 @@
 """Error bounds for methods that remember one vector and whose steps change.
 
 The errors are measured in a norm that hardly grows in a round. The errors are written as a position y and a motion m,
-and m is a multiple of the error of the method's memory. A round maps them by m <- (1 - p) m - A H y - B H m, and then y
-<- y + m with the new m. Here p, A and B are functions of H_D, which holds the clients' own blocks of H and is 0
+and m is a multiple of the error of the method's memory. A round maps y and m by m <- (1 - p) m - A H y - B H m, and
+then y <- y + m with the new m. Here p, A and B are functions of H_D, which holds the clients' own blocks of H and is 0
 elsewhere. Let S = 1 / A and C = B / A. With suitable numbers c and h and a function K of H_D, rounds of the same steps
 do not lengthen the norm whose square is
 
@@ -30,7 +30,7 @@ from ntkfl.limit.round_modes import ClientModes
 SAMPLED, ROUNDS = 64, 16  # a search for constants looks at this many eigenvalues of a round, and at this many rounds
 ROUNDING = 1e-12  # a number of order 1 counts as positive only if its computed value is above this
 LOOSE = 1e-6  # added to the growth of a round, so that rounding does not decide whether this growth is proved
-INFINITE = 1e300  # stands for infinity in a search, which subtracts values from each other
+INFINITE = 1e300  # stands for infinity, because a search subtracts values from each other
 REFUSED = "no error bound is proved for these steps"
 
 
@@ -53,7 +53,7 @@ class Constants(NamedTuple):
 
     @property
     def move_weight(self) -> float:
-        """w = (1 + c)^2 - h, the factor of |m|_H^2 in the squared norm if y = m, as after a motion from y = 0."""
+        """w = (1 + c)^2 - h, the factor of |m|_H^2 in the squared norm if y = m, e.g. after a motion from y = 0."""
         return (1 + self.shift) ** 2 - self.subtracted
 
 
@@ -115,8 +115,8 @@ class Motion:
         c, h, sigma = constants
         p, ahead = self.friction, self.ahead
         if not sigma:
-            # With the new m as n, a round lowers the squared norm by C |n - m|^2 in the metric (2 - p) S - (C + 1/2) H
-            # plus |n + m|^2 in the metric p S / 2. Both metrics must be positive, the first only if C is not 0.
+            # Let n be the new m. A round lowers the squared norm by C |n - m|^2 in the metric (2 - p) S - (C + 1/2) H
+            # plus |n + m|^2 in the metric p S / 2. The second metric must be positive, and the first too if C is not 0.
             if self.even is None or c != self.even - 0.5:  # the closed form needs a C that is one number
                 return np.ones(len(p)), np.full(len(p), -10.0)
             lost = self.friction_error + (2 + 3 * abs(c)) * self.ahead_error * self.most
@@ -330,8 +330,8 @@ def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) 
     rounds get new constants.
 
     Raises:
-        ValueError: a round may lengthen every norm that was tried. With `growing` a round may do so if the factor by
-            which its norm grows is known. Or the steps are at their limit.
+        ValueError: a round may lengthen every norm that was tried, or the steps are at their limit. With `growing`, a
+            round may lengthen its norm if the factor of the growth is known.
     """
     norms: list[RoundNorm] = []
     before: _Known | None = None

@@ -71,7 +71,8 @@ class QuietRounds(NamedTuple):
 class DrawnRounds(NamedTuple):
     """Rounds that draw clients or batches, as an affine map of upper triangles.
 
-    The triangles are those of the covariance and of the mean's outer product. The state is that of `QuietRounds`.
+    The triangles are those of the covariance and of the mean's outer product. The state is the same as in
+    `QuietRounds`.
     """
 
     mean: Float[np.ndarray, "m m"]

@@ -75,7 +75,8 @@ VECTORS, ITERATIONS = 4, 60  # numbers of vectors and of iterations in the searc
 PRODUCTS, SEARCHED = 60, 40
 MANY = 8  # computing all eigenvectors takes no longer than this many times n products with vectors
 QUADRATURE = 1e-12  # rounding of the nodes and weights of a quadrature
-LONGEST = 1e60  # eigenvalues are not computed for responses of this size, because squares of products would overflow
+# eigenvalues are not computed for responses from this size on, because squares of products would overflow
+LONGEST = 1e60
 RITZ = "eigenvectors with their residuals"
 RESOLVED = 1e-3  # a rate counts as known if its error is at most this share of its distance from 1
 OWN = 64  # kernel values among new points are computed for blocks of this many points
@@ -348,7 +349,10 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def ritz(self) -> RitzRounds:
-        """The Krylov space of the labels for these local steps, if `has_ritz`; it is the same for every server."""
+        """The Krylov space of the labels for these local steps, if `has_ritz`.
+
+        The space is the same for every server.
+        """
         response = self.round.mean_response
         key = response.astype(np.float32).tobytes()  # `mean_response` is the same for every server rate, up to rounding
         if key not in self._spaces:
@@ -602,7 +606,7 @@ class MatrixFreeRegime(LinearRegime):
         else:
             runs = [run for run, _ in Lanczos.of(product, starts, products)]
         of_root, turning = local.response / (2 * np.sqrt(margins.least)), 2 * local.rounded * np.sqrt(margins.most)
-        # |V|_F; it is needed because each product of a run has its own rounding
+        # |V|_F is needed because each product of a run has its own rounding
         together = np.sqrt(max(len(run.diagonal) for run in runs))
         noise = margins.most * (local.stored + together * (local.product - local.stored))
         noise += 3 * np.sqrt(margins.most) * local.size * (of_root + together * turning)

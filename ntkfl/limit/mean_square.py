@@ -9,14 +9,16 @@ s_i and of what the server remembers of mode i. A round takes z_i to B_i z_i + j
 the noise n_i. With S = E s s^T, the noise has the covariance N(S) = F^T Noise(F S F^T) F. The map N is linear and maps
 positive matrices to positive matrices.
 
-The response of later rounds to the noise of modes i and k is h_ik(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_k^t j)_0. A number
-l above max_i |B_i|^2 is an eigenvalue of the map of the second moments iff 1 is an eigenvalue of S -> h(l) N(S), where
-the product is taken entry by entry. The gain is the spectral radius of this map, and it falls as l grows. So the mean
-square falls iff the mean falls and the gain at l = 1 is below 1.
+The response of later rounds to the noise of modes i and k is h_ik(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_k^t j)_0. The
+index 0 takes the first entry of a vector. A number l above max_i |B_i|^2 is an eigenvalue of the map of the second
+moments iff 1 is an eigenvalue of S -> h(l) N(S), where the product is taken entry by entry. The gain is the spectral
+radius of S -> h(l) N(S), and the gain falls as l grows. So the mean square of the residual falls iff the mean residual
+falls and the gain at l = 1 is below 1.
 
-The moments of a state may also follow S -> M S M^T + N(S) with any matrix M. In the eigenvectors of M the inverse of S
--> l S - M S M^T is a division, which takes four products. This inverse preconditions Davidson's method, which finds the
-radius, and GMRES, which finds the limit of the moments.
+The moments of a state may also follow S -> M S M^T + N(S) with any matrix M. In the basis of the eigenvectors of M, the
+inverse of S -> l S - M S M^T divides each entry by a number; with the changes of basis, the inverse takes four
+products. This inverse preconditions Davidson's method, which finds the radius, and GMRES, which finds the limit of the
+moments.
 
 Source: docs/proofs/random_rounds.md#server-memory.
 """
@@ -57,7 +59,7 @@ RESTART = 20  # the smallest number of vectors that GMRES keeps; with so few, GM
 WHOLE = 2_000_000
 EXACT = 1e-11  # largest error of the matrix rebuilt from its eigenvectors, relative to 1 plus the matrix's norm
 LOOSE = 1e-4  # largest such error of eigenvectors that only precondition a search
-MATRICES = 20  # number of matrices of the state's size in memory, besides those that a search combines
+MATRICES = 20  # number of matrices of the state's size in memory, besides the matrices that a search combines
 # a radius is compared with 1; if part of the residual stays for ever, 1 is an eigenvalue, and the radius is compared
 # with this number
 WITH_RESTS = 1 + 1e-4
@@ -202,8 +204,8 @@ class StateMoments:
     def rate(self) -> float:
         """The factor per round of the root mean square; a ValueError if the search for this factor does not end.
 
-        The search gives an estimate, which is moved to the nearest number within `rate_bounds`. This is needed because
-        computed eigenvalues are far from exact where eigenvectors nearly coincide (a Jordan chain).
+        The search gives an estimate, which is moved to the nearest number within `rate_bounds`. The estimate must be
+        moved because computed eigenvalues are far from exact where eigenvectors nearly coincide (a Jordan chain).
         """
         return float(np.clip(self._radius[0] ** (0.5 / self.rounds), *self.rate_bounds))
 

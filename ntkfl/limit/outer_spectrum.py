@@ -17,9 +17,9 @@ beyond z. If none is beyond the radius, and b is one number, `pair_radius` looks
 Let b be one number, and let a complex pair be outermost. (w + b) s^-1/2 T(w) s^-1/2 is Q(w) = w^2 + w D + A with D = p
 + G, A = b G and G = s^-1/2 (H / N) s^-1/2. Arnoldi's method finds zeros of Q and may miss some. So a proof is needed
 that no zero is farther out. The proof first removes the zeros that were found. These zeros are the eigenvalues of a
-real matrix Theta, and their vectors span a real matrix X, with X Theta^2 + D X Theta + A X = 0. Let L(w) = w X Theta -
-A X. With any symmetric Y, Q(w) - L(w) Y L(w)^T = w^2 M + w D' + A' has all other zeros of Q. Three positive definite
-matrices then show that this polynomial has no zero with |1 + w| >= r.
+real matrix Theta, and a real matrix X is made of their vectors; then X Theta^2 + D X Theta + A X = 0. Let L(w) = w X
+Theta - A X. With any symmetric Y, Q(w) - L(w) Y L(w)^T = w^2 M + w D' + A' has all other zeros of Q. Three positive
+definite matrices then show that this polynomial has no zero with |1 + w| >= r.
 
 Any Y for which this succeeds gives a proof. Y is chosen so that it acts as friction, which moves zeros inward: with an
 orthonormal V near X, D' should be D + c V V^T, and M and A' should not change. If X lay within the span of V, Y = c
@@ -56,7 +56,8 @@ Square = Float[np.ndarray, "n n"]
 
 
 def pair_radius(damping: Square, stiffness: Square) -> float | None:
-    """The largest |1 + w| over the zeros w of w^2 + w D + A, if a complex pair attains it; None if that is not proved.
+    """The largest |1 + w| over the zeros w of w^2 + w D + A, if a complex pair is proved to attain this value;
+    otherwise None.
 
     The value has the accuracy of a dense solver. The proof leaves a gap: a zero that the search returned twice may hide
     another zero, within a distance of |R W^-1| and farther out. This distance is about 1e-12 (1 + |D|). R is the
@@ -95,7 +96,8 @@ def others_within(
 ) -> bool:
     """Whether all other zeros of w^2 + w D + A have |1 + w| < radius.
 
-    The other zeros are all but the given ones and their conjugates. The answer False means that this is not proved.
+    The other zeros are all but the given ones and their conjugates. The answer False only means that no proof
+    succeeded.
     """
     # each vector times the phase that makes it as real as possible
     turned = vectors * np.exp(-0.5j * np.angle(np.sum(vectors**2, axis=0)))
@@ -180,8 +182,8 @@ def _product(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return matrix @ vectors.real + 1j * (matrix @ vectors.imag)
 
 
-# width of the interval that encloses an eigenvalue, times w if w > 1; it is so small because 1 - z may be as small as
-# 1e-10
+# width of the interval that encloses an eigenvalue, times w if w > 1; the width is so small because 1 - z may be as
+# small as 1e-10
 CLOSE = 1e-15
 ROUNDING = 1e-14  # relative error of b and of p; if b - p cancels, the root of this error decides the radius
 NEAR = 1e-3  # the next Cholesky factor is tried at this share of the interval, from its lower end
@@ -207,7 +209,7 @@ class OuterSpectrum:
 
     @property
     def evened(self) -> Float[np.ndarray, " n"]:
-        """(2 - p) / (2 - b). If the second term of T is divided by this number, it is -2 s at w = -2."""
+        """(2 - p) / (2 - b). The second term of T, divided by this number, is -2 s at w = -2."""
         return (2 - self.zero) / (2 - self.pole)
 
     def radius(self, turned: Float[np.ndarray, "n n"]) -> float:
@@ -249,11 +251,11 @@ class OuterSpectrum:
     def side_of_one(self, gram: Float[np.ndarray, "n n"], clients: ClientModes) -> int | None:
         """Which side of 1 the spectral radius of the round map is on, for a positive definite H.
 
-        The result is -1 where the radius is known to be below 1, and 1 where it is at least 1. It is 0 where rounding
-        leaves this open, and None where complex eigenvalues may be as large as 1.
+        The result is -1 where the radius is known to be below 1, and 1 where it is at least 1. The result is 0 where
+        rounding leaves the side open, and None where complex eigenvalues may be as large as 1.
 
-        No eigenvalue is 1 or above. So the radius is below 1 exactly if all eigenvalues are above -1. This holds
-        exactly if -T(-2) is positive definite.
+        No eigenvalue is 1 or above. So the radius is below 1 exactly if all eigenvalues are above -1. All eigenvalues
+        are above -1 exactly if -T(-2) is positive definite.
         """
         if not self.known:
             return None

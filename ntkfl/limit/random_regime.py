@@ -344,9 +344,9 @@ class RandomRegime(Regime):
         """The variance of |r(t)|^2 over the draws, in the shape of `rounds`; |.| is the norm over all samples and
         outputs.
 
-        If clients or batches are drawn, every choice of a round is enumerated. This is possible for up to some ten
-        samples, and the error of the result is the rounding error of (E |r|^2)^2. If the only noise is Gaussian, there
-        may be any number of samples.
+        If clients or batches are drawn, every choice of a round is enumerated. The enumeration is possible for up to
+        some ten samples, and the error of the result is the rounding error of (E |r|^2)^2. If the only noise is
+        Gaussian, there may be any number of samples.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -379,8 +379,8 @@ class RandomRegime(Regime):
     ) -> Float[np.ndarray, "*T"]:
         """An upper bound of the probability that |r(t)|^2 exceeds a level, in the shape of `rounds`.
 
-        The bound is the smaller of E |r|^2 / level and, if level > |E r|^2, tr Cov(r) / (sqrt(level) - |E r|)^2. It is
-        1 if no better bound is known.
+        The bound is the smaller of E |r|^2 / level and, if level > |E r|^2, tr Cov(r) / (sqrt(level) - |E r|)^2. The
+        bound is 1 if no better bound is known.
 
         Args:
             level: positive.
@@ -526,7 +526,7 @@ class RandomRegime(Regime):
         cycle of cohorts.
 
         Args:
-            initial_outputs: y(0), 0 unless given; it matters only if H is singular.
+            initial_outputs: y(0), 0 unless given; y(0) matters only if H is singular.
 
         Raises:
             ValueError: rounding hides whether the mean square falls.

@@ -86,8 +86,8 @@ class ClientModes:
 
     members: tuple[np.ndarray, ...]  # the index set S_c of each client
     vectors: tuple[np.ndarray, ...]  # V_c of each client, (n_c, n_c)
-    # The eigenvalues q, (n,); those of client c are at the positions S_c. If H is positive semi-definite, negative
-    # values can only come from rounding; they are set to 0.
+    # The eigenvalues q, (n,); the eigenvalues of client c are at the positions S_c. If H is positive semi-definite,
+    # negative values can only come from rounding; negative values are set to 0.
     values: Float[np.ndarray, " n"]
 
     @classmethod
@@ -196,9 +196,9 @@ class RoundModes:
     ) -> RoundModes:
         """Diagonalise a round of `steps` local steps.
 
-        Some eigenvalues count as 0. If P is positive, these are the negative eigenvalues and those below n eps times
-        the largest. If P is not positive, they are those below K n eps eta_local |H|, since rounding in the clients'
-        eigenvalues may move them by that much.
+        Some eigenvalues count as 0. If P is positive, the negative eigenvalues and the eigenvalues below n eps times
+        the largest count as 0. If P is not positive, the eigenvalues below K n eps eta_local |H| count as 0, since
+        rounding in the clients' eigenvalues may move an eigenvalue by that much.
 
         Source: fl-ntk/X.2.
         """

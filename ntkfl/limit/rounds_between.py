@@ -79,7 +79,8 @@ class KrylovRounds:
     """Arnoldi's orthonormal basis V of v, M v, ..., M^(k-1) v.
 
     M is a round map and v the first state of an output. With the compressed map H = V^T M V, M^t v = V H^t V^T v. This
-    is exact for t < k. For larger t it is as close as the space resolves those eigenvalues of M that matter for v.
+    is exact for t < k. For larger t the equation is as accurate as the space resolves the eigenvalues of M that matter
+    for v.
     """
 
     maps: Float[np.ndarray, "C k k"]  # H

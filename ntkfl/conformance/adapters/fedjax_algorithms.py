@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-os.environ |= {"JAX_ENABLE_X64": "1"}  # set before jax is imported, since jax then reads this variable
+os.environ |= {"JAX_ENABLE_X64": "1"}  # set before jax is imported, since jax reads this variable at import
 
 import fedjax
 import jax
@@ -62,8 +62,8 @@ def algorithm(case: Any, rate: float) -> Any:
     local += [optax.add_decayed_weights(case.weight_decay)] if case.weight_decay else []
     local += [optax.sgd(rate, momentum=case.momentum or None)]
     client = fedjax.optimizers.create_optimizer_from_optax(optax.chain(*local))
-    # fedjax's algorithms require these hyperparameters of batches. They have no effect, because `Planned` ignores them
-    # and returns the batches of the case.
+    # fedjax's algorithms require these hyperparameters of batches. The hyperparameters have no effect, because
+    # `Planned` ignores them and returns the batches of the case.
     order = fedjax.ShuffleRepeatBatchHParams(1, num_epochs=1)
     server = server_optimizer(case)
     if case.method == "fedprox":

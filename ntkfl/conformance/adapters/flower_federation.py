@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # set before flwr is imported, since flwr then reads this variable
+os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # set before flwr is imported, since flwr reads this variable at import
 
 import flwr.client
 import flwr.server

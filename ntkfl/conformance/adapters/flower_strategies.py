@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # set before flwr is imported, since flwr then reads this variable
+os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # set before flwr is imported, since flwr reads this variable at import
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
