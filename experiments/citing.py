@@ -74,7 +74,7 @@ def citation(word: str | None = None) -> Citation:
 def references() -> tuple[tuple[frozenset[str], str], ...]:
     """The entries of references.bib, each with the papers and methods that it is cited for.
 
-    The text of an entry is without the field that names them.
+    The field that names these papers and methods is left out of the text of an entry.
     """
     text = files("experiments").joinpath("references.bib").read_text(encoding="utf-8")
     entries = []

@@ -26,7 +26,7 @@ from ntkfl.memory import require
 from ntkfl.messages import require_size
 
 RATE = 1.0
-# number of networks in memory besides the clients' networks; number of outputs of each network
+# the memory is computed for NETWORKS networks besides the clients' networks, each with CLASSES outputs
 NETWORKS, CLASSES = 10, 10
 PARTITION = "dirichlet:0.3"
 CUBES = ((8, 4, 0.5, False), (32, 8, 0.5, False), (512, 8, 0.1, False), (4, 64, 1.0, True), (256, 256, 0.1, False))

@@ -28,8 +28,8 @@ class Candidate:
     name: str
     # prepares the input of these sizes, which is not measured, and returns a call that does the work once
     build: Callable[[Sizes], Call]
-    # "ours"; "also ours", another way of ours; "peer", other code for the same work; or "limit", the machine's best
-    # time for the dominating operation (a matrix product, a copy)
+    # "ours"; "also ours", another way to do the work with our code; "peer", other code for the same work; or "limit",
+    # the machine's best time for the dominating operation (a matrix product, a copy)
     role: str = "peer"
     needs: str | None = None  # a package without which the candidate is skipped
     peer: str | None = None  # the peer of `experiments.benchmarks.elsewhere` whose interpreter runs the candidate

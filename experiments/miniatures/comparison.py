@@ -292,9 +292,9 @@ def _comparison(
 
 
 def _at_chance(value: Difference, quantity: Quantity) -> bool:
-    """Whether a mean may be that of a model that has learnt nothing.
+    """Whether a model that has learnt nothing may have this mean.
 
-    It is at most BEYOND errors above the value of such a model, and below twice that value.
+    The mean must be at most BEYOND errors above the value of such a model, and below twice this value.
     """
     if quantity.chance is None or math.isnan(value.mean):
         return False

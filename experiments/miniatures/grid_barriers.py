@@ -1,6 +1,7 @@
 """Barriers between networks of any depth, computed on a grid of points of the segment between the networks.
 
-They are lower bounds of the exact barriers.
+Barriers on a grid are lower bounds of the exact barriers. w_1 and w_2 are two models, L_1 and L_2 their losses, A_1 and
+A_2 their accuracies, and L(w) and A(w) are the loss and the accuracy of a model w between them.
 """
 
 from collections.abc import Callable

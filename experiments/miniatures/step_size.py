@@ -19,7 +19,7 @@ from ntkfl.training.optimizers import SGD
 
 # number of training images of a data set, if there is no key `samples`
 TRAINING_IMAGES = {"digits": 1438, "fashion-mnist": 60_000, "cifar-10": 50_000}
-# E alpha and E alpha^2 by distribution of alpha
+# for each distribution of alpha in the connectivity loss, the expectations E alpha and E alpha^2
 ALPHA_MOMENTS = {"uniform": (1 / 2, 1 / 3), "gauss2": (1 / 2, 1 / 3), "half": (1 / 2, 1 / 4)}
 CONNECTED = "fedgucci", "fedgucci+"
 CONTROL_OF = {

@@ -54,8 +54,8 @@ class FormPart:
     def title(self) -> str:
         """The title of the form.
 
-        A stated form is called printed only if the paper prints it. It is not called printed if it is as a scan of the
-        paper reads, or as a report about the paper has it.
+        A stated form is called printed only if the paper prints the form. A form that was read from a scan of the paper
+        or from a report about the paper is not called printed.
         """
         read_as = READ_AS.get(self.claim.nature) if self.form is Form.STATED else None
         return read_as.capitalize() if read_as else FORM_TITLES[self.form]

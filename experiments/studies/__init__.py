@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from experiments.studies import answers as answers
     from experiments.studies.study import Axis as Axis, Quantity as Quantity, Study as Study, seeds as seeds
 
-# without a __dir__ here, dir() lists the functions below, which the pages of reference name
+# `__dir__` is not replaced here, so that dir() lists the functions below; the pages of reference need these names
 __getattr__ = lazy_names(__name__, __file__)[0]
 
 HERE = Path(__file__).parent / "questions"

@@ -128,7 +128,7 @@ def _affordable(
 ) -> Grid:
     """The grid with as many of its seeds as the budget allows.
 
-    This is estimated from the time of the first seed, which is measured here.
+    The cells of the first seed are measured here, and the number of seeds is estimated from the time that they take.
     """
     if not planned(grid, folder.store).todo:
         return grid
@@ -155,7 +155,7 @@ def _affordable(
 
 
 def _is_stuck(claim: str, seeds: int, errors: Mapping[int, Mapping[str, float]]) -> bool:
-    """Whether the error of an answer falls less with the number of seeds than noise would."""
+    """Whether the error of an answer falls more slowly with the number of seeds than an error by noise alone."""
     before = [of[claim] for fewer, of in errors.items() if 4 * fewer <= seeds and claim in of]
     return bool(before) and errors[seeds].get(claim, 0.0) > STUCK * before[-1]
 

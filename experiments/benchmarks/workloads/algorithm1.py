@@ -3,8 +3,8 @@
 Clients have equal numbers of samples, and take five full-batch steps a round.
 
 The amount of work depends on the step size, since a larger step turns more neurons on or off. With N = 10 clients, one
-neuron in seven hundred may change at a given sample in a round of step size 1/500. At step size 1/20 it is one neuron
-in thirty.
+neuron in seven hundred may turn on or off at a given sample in a round of step size 1/500. At step size 1/20 one neuron
+in thirty may.
 """
 
 from collections.abc import Callable

@@ -108,7 +108,7 @@ def _neural_tangents(sizes: Sizes) -> Call:
 
 
 def _its_own_jax(implementation: int) -> Callable[[Sizes], Call]:
-    """neural-tangents with the version of JAX that it was made for, with which all its implementations run."""
+    """neural-tangents with the JAX for which it was made; with this JAX all implementations of the kernel run."""
 
     def build(sizes: Sizes) -> Call:
         from experiments.benchmarks.elsewhere import timed_there

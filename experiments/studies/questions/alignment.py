@@ -93,7 +93,10 @@ def alone(run: Federation, start: int, order: int) -> Params:
 
 
 def measure(point: Point) -> Measured:
-    """The barriers between the two models, the shares of units that permutations move, and the distances."""
+    """The barriers between the two models, the shares of units that permutations move, and the models' distances.
+
+    The distances are in the weights, before and after weight matching.
+    """
     (first, second), x, y = models(point)
     by_weights, by_activations = align(first, second), align(first, second, "activations", x)
     others = {"barrier": second, "by_weights": by_weights.aligned, "by_activations": by_activations.aligned}

@@ -104,7 +104,10 @@ def drawn(name: str, width: int, features: int, seed: int) -> tuple[Layer, ...]:
 
 
 def measure(point: Point) -> Measured:
-    """The residual required before training, and the numbers of the first network that is certified; NaN if none is."""
+    """The residual that a certificate requires before training, and numbers of the first certificate that holds.
+
+    The latter are NaN if no certificate holds.
+    """
     problem = data.BUILT_IN[point[DATA]](n=point["n"], seed=point[SEED], test=TEST)
     layers = drawn(point["network"], point["width"], problem.d, point[SEED])
     certificate = certify_layers(layers, problem)

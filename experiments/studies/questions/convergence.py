@@ -118,7 +118,7 @@ def _residual(problem: Problem, setup: Setup, weights: Weights, most: int) -> np
 
 @cache
 def _flow_time(name: str, seed: int) -> tuple[float, float]:
-    """The time in which the residual of a gradient flow at infinite width falls to SHARE, and the largest eigenvalue.
+    """The time in which the residual of gradient flow at infinite width falls to SHARE, and H_inf's largest eigenvalue.
 
     The flow starts from outputs 0.
     """

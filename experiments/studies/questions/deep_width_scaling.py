@@ -85,7 +85,7 @@ def measure(point: Point) -> Measured:
     measured = {"kernel": float(np.linalg.norm(kernel - theory.gram)) / scale}
     try:
         run = network_trajectory(here, theory.setup, model, start, keep=(ROUNDS,))
-    # this cell counts, with infinite distances, since without it the results would look too good
+    # a cell whose run overflows has infinite distances; if such cells were left out, the results would look too good
     except FloatingPointError:
         far = dict.fromkeys(("limit", "prediction", *TO_OWN), np.inf)
         return measured | far | {"residual": [np.inf] * (ROUNDS + 1)}

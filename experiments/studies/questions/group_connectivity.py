@@ -1,8 +1,8 @@
 """Group connectivity: how does averaging the models of K clients change the loss, for each K and width?
 
 Clients are trained separately from one start, each on its own arc of the circle. The group barrier is the loss of the
-clients' average less the mean of their losses. It is integrated over the circle without sampling. In the kernel regime
-it is minus the variance between the clients' predictions, for every K.
+averaged model less the mean of the clients' losses. The losses are integrated over the circle without sampling. In the
+kernel regime the group barrier is minus the variance between the clients' predictions, for every K.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class Begun:
 def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_local: float) -> Iterator[np.ndarray]:
     """The change of the hidden weights since before training, (m, d), after 0, 1, ... rounds.
 
-    Up to rounding, the weights are those of the training engine.
+    Up to rounding, the training engine reaches the same weights.
 
     The steps of a client change its weights by linear combinations of its samples. So its pre-activations z, (n_c, m),
     change by products with the matrix x x' of its samples. A step then takes n_c^2 m operations in place of 2 n_c d m,
@@ -153,7 +153,7 @@ def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_loc
 def trained(
     point: Point, eta_local: float, rounds: tuple[int, ...], linear: bool, dtype: str = "float64"
 ) -> Iterator[tuple[np.ndarray, ...]]:
-    """The outputs on training and on test images after each of these rounds, less those before training."""
+    """The change of the outputs on training and on test images, from before training to each of these rounds."""
     images = problem(point["images"])
     hidden, readout = drawn_network(point["width"], point[SEED], images, dtype)
     clients = [Begun.of(images.x[own].astype(dtype), hidden, readout, linear) for own in images.members]

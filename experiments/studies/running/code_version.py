@@ -43,7 +43,7 @@ def version_of(spec: str) -> str:
 
 
 def placed(spec: str) -> str:
-    """A name of the study that is valid in every working folder, which is the absolute path for a user's file."""
+    """A name of the study that is valid in every working folder; for a user's file, the name is the absolute path."""
     return str(module_file(spec)) if spec.endswith(SUFFIX) else spec
 
 
