@@ -313,8 +313,8 @@ class AnyOrderCertificate(LaterModels):
         return self._grown.rows, self._grown.nearest
 
     def claimed_point(self) -> tuple[np.ndarray, Nearest]:
-        """W* in long precision, with D and a bound of the error of W*; if the network is not certified, this W* is the
-        one for an empty set A of held pairs.
+        """W* in long precision, with D and a bound of the error of W*; if the network is not certified, W* is the point
+        for an empty set A of held pairs.
 
         Returns: W*, shape (m, d), and a record with D and with the bound `slack` of the error.
 
