@@ -27,7 +27,8 @@ READ_AS: dict[Nature | None, str] = {Nature.SCAN: "as a scan reads", Nature.REPO
 
 
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """The verdicts, sorted. Verdicts that differ from the record come first. The others are sorted by their outcomes.
+    """The verdicts, sorted. Verdicts that differ from the record come first. Within both groups the verdicts are sorted
+    by their outcomes.
 
     The order of the outcomes is violated, unresolved, untested, touches, not refuted, holds. Among the violated forms,
     the forms that are known only from a scan or a report come last. Verdicts of equal rank keep the given order.
@@ -75,8 +76,8 @@ def table(verdicts: Iterable[Verdict]) -> Table:
 def news_lines(verdicts: Sequence[Verdict]) -> list[str]:
     """The verdicts that differ from the record or refute an open form, each with the command that replays it.
 
-    If there are none, the result is one line which says that nothing is new. If there are none and some verdict is on
-    the user's own data or on the user's own statement, the result is empty.
+    If there are no such verdicts, the result is one line which says that nothing is new. There is one exception: the
+    result is empty if, in addition, some verdict is on the user's own data or on the user's own statement.
 
     Args:
         verdicts: verdicts as `verify` returns them.
@@ -233,7 +234,7 @@ def _cells(verdict: Verdict) -> list[str]:
 
 
 def _known(verdict: Verdict) -> str:
-    """The remark on a violation that is recorded, which says from what kind of source the form was read."""
+    """The remark on a violation that is recorded. The remark says from what kind of source the form was read."""
     if verdict.outcome is not Outcome.VIOLATED or verdict.contradicts_record or verdict.refutes_open:
         return ""
     return READ_AS.get(_nature(verdict), "as recorded")
@@ -242,7 +243,8 @@ def _known(verdict: Verdict) -> str:
 def _not_computed(verdict: Verdict) -> str:
     """How many cases could not be computed, by the kinds of errors.
 
-    If all cases could be computed, this is how many are unresolved.
+    If all cases could be computed, and the form holds or touches its bound, the text says how many cases are
+    unresolved.
     """
     if verdict.counts.not_computed:
         kinds = dict.fromkeys(reason.partition(":")[0] for reason in verdict.counts.not_computed.values())

@@ -1,18 +1,18 @@
 """Looks: the cases of a form are drawn in steps, and a further step follows only if the cases so far do not decide.
 
 A ladder is a family with a single case, which has networks of several sizes, such as widths. For a ladder the looks
-take a quarter, half and all of the networks of each size. For other families they take 1/16, 1/4 and all of the seeds.
-The first look draws at least as many seeds as a verdict needs, counted over all families of the form. The second look
-draws at least this number of seeds in each family.
+take a quarter, half and all of the networks of each size. For other families the looks take 1/16, 1/4 and all of the
+seeds. The first look draws at least as many seeds as a verdict needs, counted over all families of the form. The second
+look draws at least this number of seeds in each family.
 
 A look decides if three conditions hold. First, the form is settled, which means that the cases so far give an outcome
 other than untested or unresolved. Second, every mutant (a wrong version of the formula) is caught, so that the cases
 tell this formula from wrong formulas. Third, if this look leaves a claimed probability open, then even the next look
 could not confirm this probability.
 
-A ladder on which a look settles the form is not enlarged further, even if other ladders of the form are enlarged,
-unless some mutant is not caught. docs/verdicts.md, "Cases are drawn until they decide", bounds the
-probability of a wrong outcome over all looks together.
+If every mutant is caught, a ladder on which a look settles the form is not enlarged further, even if other ladders of
+the form are enlarged. docs/verdicts.md, "Cases are drawn until they decide", bounds the probability of a wrong outcome
+over all looks together.
 """
 
 from collections.abc import Mapping, Sequence

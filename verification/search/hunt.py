@@ -219,7 +219,7 @@ def _shortfall(hypothesis: Hypothesis, case: Any) -> float:
 
 
 def _score(kind: Kind, comparison: Comparison) -> float:
-    if kind in (Kind.ORDER, Kind.RATE):  # for exponents, the score is how far the claimed one is outside the interval
+    if kind in (Kind.ORDER, Kind.RATE):  # the score is how far the claimed exponent is outside the interval
         gap = float(comparison.left.value - comparison.right.value)
         return (abs(gap) if kind is Kind.RATE else gap) - float(comparison.left.error)
     if comparison.left.value == 0 == comparison.right.value:

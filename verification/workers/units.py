@@ -127,10 +127,10 @@ def kept_apart(work: Sequence[Unit], processes: int) -> list[Unit]:
 def next_for(loaded: frozenset[str], elsewhere: frozenset[str], waiting: Sequence[Unit]) -> int:
     """The place of the next unit for a process.
 
-    If the process has loaded libraries, the next unit is the first one that needs no other library. If there is no such
-    unit, or if the process has loaded none, the next unit is the first one that needs no library of `elsewhere`, which
-    has the libraries that other processes have loaded. If there is no such unit either, the next unit is the first of
-    all.
+    If the process has loaded libraries, the next unit is the first unit that needs no other library. If there is no
+    such unit, or if the process has loaded none, the next unit is the first unit that needs no library of `elsewhere`,
+    which has the libraries that other processes have loaded. If there is no such unit either, the next unit is the
+    first of all.
     """
     known = [place for place, unit in enumerate(waiting) if loaded and unit.loads <= loaded]
     free = [place for place, unit in enumerate(waiting) if not unit.loads & elsewhere]
