@@ -77,8 +77,8 @@ class Feedback:
         T(w) v = (1 - w s passed/(w + b)) d + w E f,   E = s (kept + ahead z)/(w + b),
         e = s (w + p)/(w + b) v - E f + s passed/(w + b) d.
 
-    If `ahead` is not 0, the move contains `ahead` times the new memory as computed, with the error f of this memory; d
-    is then the remaining error.
+    If `ahead` is not 0, the move contains `ahead` times the computed new memory, whose error is f; d is then the
+    remaining error of the residual.
 
     Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember.
     """

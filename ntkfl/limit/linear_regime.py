@@ -194,7 +194,7 @@ class LinearRegime(Regime):
     Args:
         method: the method's name.
         round: one round of the method.
-        step_factors: the factors of eta_local in the local steps; (): 1 in all steps.
+        step_factors: the factors of eta_local in the local steps; an empty tuple means 1 in all steps.
         at_server_rate: a function that gives the same regime at another server rate; None if a formula gives the
             largest stable rate, or if the method has no server rate.
         before: earlier rounds with other steps; default none.
@@ -343,9 +343,9 @@ class LinearRegime(Regime):
     def _side(self) -> int:
         """Which side of 1 the spectral radius of the round map is on, for a positive definite H.
 
-        The result is -1 where the radius is known to be below 1, 1 where it is known to be at least 1, and 0 where this
-        is not known. Eigenvalues are known up to rounding. For large maps without a formula the rate is an estimate;
-        its error `ESTIMATED` is no proved bound.
+        The result is -1 where the radius is known to be below 1, 1 where the radius is known to be at least 1, and 0
+        where neither is known. Eigenvalues are known up to rounding. For large maps without a formula the rate is an
+        estimate; its error `ESTIMATED` is no proved bound.
 
         Source: docs/proofs/linear_methods.md#state-maps.
         """
@@ -418,14 +418,16 @@ class LinearRegime(Regime):
             share = 0.5 if turns % 4 == 3 else min(max(below / (below - above), inside), 1 - inside)
             tried = low + share * (high - low)
             value, turns = self._beyond(tried), turns + 1
+            # If an end of the interval stays twice, the value at this end is halved, so that the secant's root moves
+            # towards this end.
             if value < 0:
                 low, below, above, last = tried, value, above / 2 if last < 0 else above, -1
-            else:  # The value at an end that stays twice is halved, so that the secant's root moves towards this end.
+            else:
                 high, above, below, last = tried, value, below / 2 if last > 0 else below, 1
         return low
 
     def _beyond(self, server_rate: float) -> float:
-        """The round's rate at another server rate, minus 1; it is negative where the rounds are stable."""
+        """The round's rate at another server rate, minus 1; the result is negative where the rounds are stable."""
         assert self.at_server_rate is not None
         return self.at_server_rate(server_rate).rate - 1
 
@@ -497,7 +499,7 @@ class LinearRegime(Regime):
     def unreachable(self) -> Float[np.ndarray, "n k"]:
         """Directions of the outputs that no weights can change.
 
-        They are the eigenvectors of H whose eigenvalues cannot be told from rounding.
+        The directions are the eigenvectors of H whose eigenvalues cannot be told from rounding.
         """
         values, vectors = self._eigen
         return vectors[:, values <= len(values) * np.finfo(float).eps * values[-1]]
@@ -538,7 +540,7 @@ class LinearRegime(Regime):
     def _takes_at_once(self, rounds: int, outputs: int) -> bool:
         """Whether powers of the map should be used for these rounds.
 
-        They are used if the rounds would take more than a second one by one, if powers take less work, and if the
+        Powers are used if the rounds would take more than a second one by one, if powers take less work, and if the
         powers fit the memory.
         """
         rows, doublings = self._size + self.problem.n, max(rounds, 0).bit_length() + 1

@@ -1,9 +1,9 @@
 """A round of a federated method that is linear in the weights, written in coefficients of the samples.
 
 The weights move within the span of the samples' features phi_i: w = w(0) + sum_i c_i phi_i. So a displacement, a
-gradient or a control variate is a vector of n coefficients. A client's gradient at a model has the coefficients -r on
-the client's own samples, where r is the residual there, and 0 elsewhere. If the model moves by some coefficients, its
-outputs change by H times these coefficients.
+gradient or a control variate is a vector of n coefficients. A client's gradient at a model has the coefficient -r_i for
+each of the client's own samples i, where r_i is the model's residual at sample i, and the coefficient 0 for every other
+sample. If the model moves by some coefficients, its outputs change by H times these coefficients.
 
 H_D = blockdiag_c H_cc holds the clients' own blocks of H, and 0 elsewhere. A function u(H_D) is given by its values
 u(q) at the blocks' eigenvalues q.
@@ -40,7 +40,7 @@ class Blocks:
         cohort: the number of clients that each round draws, without replacement; None: all clients.
         client_steps: the number K_c of each client's steps, (N,), if these numbers differ; `steps` is then the largest.
         factors: the factors of eta_local in the first, second, ... local step. The last factor holds for all later
-            steps too. (): all factors are 1.
+            steps too. An empty tuple means that all factors are 1.
         given: the clients of the round, if they are not drawn; `cohort` is then their number.
     """
 
@@ -87,7 +87,7 @@ class Blocks:
         """For each sample, the distance by which the steps of the sample's client move the client under a constant unit
         gradient.
 
-        This distance is f at q = 0.
+        This distance is the value of the response f (see `response`) at q = 0.
 
         Args:
             pull: mu of FedProx, added to every eigenvalue q; default 0: none.
@@ -194,8 +194,8 @@ class LinearRound:
         outer: for a round without `response`, the symmetric matrix function whose zeros are the outermost eigenvalues.
         feedback: how an error propagates in a round with a memory; None if no bound is proved.
         in_turn: the response of each client, if clients train one after the other.
-        again: maps (r, memory, image) to the same results as `step`. The image is H times the move of the round before;
-            with it a round saves a product.
+        again: maps (r, memory, image) to the same results as `step`. The image is H times the move of the round before.
+            A round that knows the image saves a product.
     """
 
     step: Step

@@ -622,7 +622,7 @@ class MeanSquare:
     def undecided(self) -> bool:
         """True if it is unknown, because of rounding, whether the mean square falls.
 
-        This is about the part of the residual that weights can change.
+        The answer is about the part of the residual that weights can change.
         """
         return self._at_one == 0
 

@@ -277,7 +277,7 @@ class RandomRegime(Regime):
     def undecided(self) -> bool:
         """True if it is unknown, because of rounding, whether E |r|^2 goes to 0.
 
-        This is about the part of the residual that weights can change.
+        The answer is about the part of the residual that weights can change.
         """
         return self.mean_square.undecided
 
@@ -295,7 +295,9 @@ class RandomRegime(Regime):
 
     @cached_property
     def step_warning(self) -> str | None:
-        """A warning that the mean square grows, with steps at which it would not; None if it does not grow."""
+        """A warning that the mean square grows, with steps at which it would not grow; None if the mean square does not
+        grow.
+        """
         if not self.mean_square.grows:
             return None
         setup, limits = self.setup, self.step_limits
@@ -492,10 +494,10 @@ class RandomRegime(Regime):
             x: points, (p, d).
             rounds: the round t >= 0.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
-            cross_gram: kernel values between `x` and the samples, shape (p, n). They are needed if H was given as a
-                matrix; by default the regime's kernel computes them.
-            own_gram: kernel values between the points x, (p, p). They are needed if H was given as a matrix; by default
-                the regime's kernel computes them.
+            cross_gram: kernel values between `x` and the samples, shape (p, n). If H was given as a matrix, these
+                values must be given; by default the regime's kernel computes them.
+            own_gram: kernel values between the points x, (p, p). If H was given as a matrix, these values must be
+                given; by default the regime's kernel computes them.
 
         Raises:
             ValueError: as `predict`; an own_gram that is missing or of the wrong shape.
@@ -582,7 +584,7 @@ class RandomRegime(Regime):
     def _takes_at_once(self, rounds: int, points: int, outputs: int) -> bool:
         """Whether powers of the map should be used for these rounds.
 
-        They are used if the rounds would take more than a second one by one, and if powers take less work.
+        Powers are used if the rounds would take more than a second one by one, and if powers take less work.
         """
         one_by_one = rounds * outputs * self._work_of_round(points)
         return one_by_one > SECOND and self._work_at_once(rounds, points) < one_by_one
@@ -807,7 +809,7 @@ class StateRegime(RandomRegime):
 def require_moments(samples: int, outputs: int, parts: float = 1) -> None:
     """Refuse a covariance that does not fit the memory.
 
-    It is the covariance of a state that has `parts` parts, each with as many entries as there are samples.
+    The covariance belongs to a state with `parts` parts. Each part has as many entries as there are samples.
     """
     need = 8 * (2 * outputs + 10) * parts**2  # bytes, for each pair of samples
     require("the covariance of random rounds", lambda n: need * n**2, hint=ESTIMATE, n=samples)

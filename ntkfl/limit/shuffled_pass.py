@@ -10,8 +10,8 @@ where Q is the client's block of the Gram matrix, and t is the length walked alo
 the model back to its start, and 1 otherwise.
 
 Let S be the set of samples in the earlier batches. Given S, the next batch is independent of the order within S. So the
-moments given S follow from the moments given S without its last batch: the recursion runs over 2^n sets instead of n!
-orders. Passes are composed like steps.
+moments given S follow from the moments given S minus the last of the earlier batches: the recursion runs over 2^n sets
+instead of n! orders. Passes are composed like steps.
 
 Source: docs/proofs/random_rounds.md#shuffled-passes.
 """
