@@ -16,7 +16,7 @@
 # outputs are piecewise quadratic, with breaks where a unit switches on or off. So the supremum is taken piece by
 # piece. For squared loss, absolute loss and accuracy the result is exact up to rounding. For logistic loss and
 # cross-entropy the result has a proven error. This error is at most 1e-10 if evaluating 200 000 points of the segment
-# is enough. If not, the error is larger. It is printed in either case.
+# is enough. If not, the error is larger. The error is printed in either case.
 #
 # ## Two networks
 #
@@ -315,11 +315,12 @@ for kind, group in groups.items():
 # !ntkfl barrier a.npz b.npz --data digits --n 400 --loss cross-entropy --align weights
 
 # %% [markdown]
-# Torch modules are aligned one layer at a time, again and again until no layer changes. This is done from several
-# starts, and the best result is kept. Which weights must be permuted together is found by tracing one evaluation of
-# the model, so you need not list them, even if the model has convolutions, norms or residual streams. A model that
-# cannot be traced is refused, and the message names the weights and the reason. Units are compared by their weights,
-# by their activations, or by their contributions to the outputs (activation times gradient of the outputs).
+# Torch modules are aligned one layer at a time, again and again until no layer changes. The search is made from
+# several starts, and the best result is kept. Which weights must be permuted together is found by tracing one
+# evaluation of the model, so you need not list them, even if the model has convolutions, norms or residual streams. A
+# model that cannot be traced is refused, and the message names the weights and the reason. Units are compared by
+# their weights, by their activations, or by their contributions to the outputs (activation times gradient of the
+# outputs).
 
 # %%
 from ntkfl.connectivity import align_torch, align_torch_group

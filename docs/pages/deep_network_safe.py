@@ -258,13 +258,13 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 #
 # *None* means that four attempts gave no certificate. Each attempt followed Gauss-Newton steps to the residual that
 # the attempt before had estimated to be small enough. This residual is the number *asked for*. *Known to* is the
-# proven rounding bound of $|y - f|$ at that point. If it is above the residual asked for, float64 is too coarse. Of
-# 289 networks eleven were not certified, all with ReLU, ten of them with 4096 neurons. With erf and GELU, the first
-# certified residual of a network with a fixed readout is .5 to .97 times that of the network with a trained readout.
-# With ReLU it is .02 to 26 times that of the network with a trained readout. With 4096 neurons a row takes 1 to 15 s
-# with two layers. With three layers it takes 27 to 48 s and 1.5 GB (200 and 500 samples), with four layers 39 to 91 s
-# and 2.3 GB, and with five layers 58 to 127 s and 3.0 GB. (In the first table some rows of four and five layers, and
-# of 500 samples, have the times of an earlier, slower version.)
+# proven rounding bound of $|y - f|$ at that point. If this bound is above the residual asked for, float64 is too
+# coarse. Of 289 networks eleven were not certified, all with ReLU, ten of them with 4096 neurons. With erf and GELU,
+# the first certified residual of a network with a fixed readout is .5 to .97 times the first certified residual of
+# the network with a trained readout. With ReLU this factor is .02 to 26. With 4096 neurons a row takes 1 to 15 s with
+# two layers. With three layers it takes 27 to 48 s and 1.5 GB (200 and 500 samples), with four layers 39 to 91 s and
+# 2.3 GB, and with five layers 58 to 127 s and 3.0 GB. (In the first table some rows of four and five layers, and of
+# 500 samples, have the times of an earlier, slower version.)
 #
 # The next table has the first certified residuals for three widths. For digits, with erf and GELU, sixteen times the
 # neurons give first certified residuals that are 1.2 to 4.5 times as large:

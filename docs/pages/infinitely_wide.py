@@ -21,7 +21,7 @@
 # %% [markdown]
 # - **|r| / |y|**: the norm of the residual divided by the norm of the labels, with a proved bound of the error. The
 #   error comes from the rounded entries of the tiles, from rounding in products, and from the clients' computed
-#   eigenvectors, in all rounds up to this one ({doc}`../proofs/linear_methods`, *Errors of tiles*).
+#   eigenvectors, in all rounds up to the printed round ({doc}`../proofs/linear_methods`, *Errors of tiles*).
 # - **accuracies**: the accuracies of the infinitely wide network. They depend on neither a width nor a seed. Each
 #   accuracy is printed as an interval. If the error bound leaves the class of a sample open, the sample counts as
 #   right at one end of the interval and as wrong at the other. In round 0 all outputs are 0, and all classes are
@@ -70,15 +70,15 @@ plt.show()
 # steps change*).
 #
 # The methods in the picture share only the local step, and none of them is tuned. `ntkfl fastest` tunes methods
-# ({doc}`which_method`). With `--tiles auto` it decomposes no matrix. It then tunes averaging and server momentum in
-# the Krylov space of the labels: the space of the labels' products with the first powers of a round's matrix. The
-# next numbers are for 4000 images, 100 clients, `dirichlet:0.3` and 5 local steps. After 100 rounds of FedAvg at
-# server rate 1 the norm of the residual is .479 of the norm of the labels. For short, FedAvg leaves .479 of the
-# labels. With the best server rate it leaves .399. The best momentum (.93, with server rate 5.2) leaves .050. These
-# three numbers come from rounds that were run. For SCAFFOLD and FedDyn the Krylov space gives no such shortcut. Every
-# setting is run on 1000 of the images, and the best setting is then tuned on all images. With a budget of 100 rounds
-# SCAFFOLD then leaves .366 (server rate 3.4) and FedDyn .129 (alpha .055). This took 129 s of processor for SCAFFOLD
-# (with two products a round) and 80 s for FedDyn. The command is:
+# ({doc}`which_method`). With `--tiles auto` the command decomposes no matrix. It then tunes averaging and server
+# momentum in the Krylov space of the labels: the space of the labels' products with the first powers of a round's
+# matrix. The next numbers are for 4000 images, 100 clients, `dirichlet:0.3` and 5 local steps. After 100 rounds of
+# FedAvg at server rate 1 the norm of the residual is .479 of the norm of the labels. For short, FedAvg leaves .479 of
+# the labels. With the best server rate it leaves .399. The best momentum (.93, with server rate 5.2) leaves .050.
+# These three numbers come from rounds that were run. For SCAFFOLD and FedDyn the Krylov space gives no such shortcut.
+# Every setting is run on 1000 of the images, and the best setting is then tuned on all images. With a budget of 100
+# rounds SCAFFOLD then leaves .366 (server rate 3.4) and FedDyn .129 (alpha .055). This took 129 s of processor for
+# SCAFFOLD (with two products a round) and 80 s for FedDyn. The command is:
 #
 #     ntkfl fastest --data fashion-mnist --n 4000 --clients 100 --partition dirichlet:0.3 --steps 5 --budget 100 \
 #         --tiles auto
@@ -263,8 +263,8 @@ plt.show()
 #
 # More images are harder to fit in the same number of rounds, and steps that suit few images are too long for more
 # images. At 60,000 images there was no search. One run had five settings with values that continue those of the
-# table, and a sixth setting, FedDyn with alpha 5. It took 1556 s of processor, 33 minutes of wall-clock time beside
-# some ten other programs, and 11.0 GB. FedDyn's residual still falls when alpha grows from .13 to .2:
+# table, and a sixth setting, FedDyn with alpha 5. The run took 1556 s of processor, 33 minutes of wall-clock time
+# beside some ten other programs, and 11.0 GB. FedDyn's residual still falls when alpha grows from .13 to .2:
 #
 # | method | steps | left of the labels after 100 rounds | its error is at most | test accuracy | error of the accuracy at most | before |
 # |---|---|---|---|---|---|---|
@@ -330,23 +330,24 @@ plt.show()
 # Here SCAFFOLD differs from FedAvg. It leaves less of the labels, .518 against .543, and yet its test accuracy is
 # lower, .8399 against .8426. The same holds at round 10. The error bounds prove both differences at both rounds.
 #
-# `--memmap FILE` keeps the tiles in a file, for tiles that do not fit into memory. This was tried with 20,000 images,
-# whose tiles (.88 GB) were still in the system's cache. A round of SCAFFOLD took .34 s from the file and .38 s from
-# memory, on one core of two. The residual after six rounds had the same norm in both cases. Reading the file took 2.8
-# s, and computing the tiles 9 to 12 s. When a file is opened, one row in 256 is compared with the kernel. In each
-# slab of consecutive rows, the row with the largest entry off the diagonal is compared too (with 12,000 images this
-# took .36 s of processor, where computing the tiles took 4.2 s). A change of other rows on the disk is not detected.
-# The file may be larger than the memory. Products then take as long as reading the file from the disk. This was tried
-# with a process that was allowed to use 750 MB (by a memory control group of Linux, page cache included). For 20,000
-# samples this process refused in advance to hold the tiles in memory, with the message "n up to 13396 would fit".
-# With `--memmap` it built them in a file of 880 MB. Each product then read 810 MB from the disk and took 1.0 s of
-# processor and 7 s of wall-clock time, beside fifteen other programs.
+# `--memmap FILE` keeps the tiles in a file, for tiles that do not fit into memory. The option was tried with 20,000
+# images, whose tiles (.88 GB) were still in the system's cache. A round of SCAFFOLD took .34 s from the file and .38
+# s from memory, on one core of two. The residual after six rounds had the same norm in both cases. Reading the file
+# took 2.8 s, and computing the tiles 9 to 12 s. When a file is opened, one row in 256 is compared with the kernel. In
+# each slab of consecutive rows, the row with the largest entry off the diagonal is compared too (with 12,000 images
+# this took .36 s of processor, where computing the tiles took 4.2 s). A change of other rows on the disk is not
+# detected. The file may be larger than the memory. Products then take as long as reading the file from the disk. A
+# file larger than the memory was tried with a process that was allowed to use 750 MB (by a memory control group of
+# Linux, page cache included). For 20,000 samples this process refused in advance to hold the tiles in memory, with
+# the message "n up to 13396 would fit". With `--memmap` the process built the tiles in a file of 880 MB. Each product
+# then read 810 MB from the disk and took 1.0 s of processor and 7 s of wall-clock time, beside fifteen other
+# programs.
 #
 # With `--device cuda` a GPU holds and multiplies the tiles. **This option has never run on a GPU**, because none was
 # at hand. The script `docs/tiles_on_a_device.py` of the repository ran with the CPU as the device (`python
-# docs/tiles_on_a_device.py cpu 600 2000 --rounds 20`). The products and the rounds of three methods differed from
-# those of one process by at most .0004 of the proved bounds. The script needs numpy, scipy, numba, PyTorch, jaxtyping
-# and python-flint, but no JAX.
+# docs/tiles_on_a_device.py cpu 600 2000 --rounds 20`). The products and the rounds of three methods differed from the
+# products and rounds of one process by at most .0004 of the proved bounds. The script needs numpy, scipy, numba,
+# PyTorch, jaxtyping and python-flint, but no JAX.
 #
 # Several methods in one command share the tiles, and need only one product in each round:
 #
@@ -392,8 +393,8 @@ plt.show()
 #     ntkfl limit --n 60000 --test 10000 --clients 100 --method scaffold --state run.npz --scheduler tcp://HOST:8786
 #
 # - Each worker has consecutive rows of the lower triangle, and all workers have nearly the same number of entries. In
-#   a product the workers take turns once: each adds its share to the sum of the workers before it. The order of the
-#   sum is that of one process, so that the numbers have the same bits on any number of workers. A single process
+#   a product the workers take turns once: each adds its share to the sum of the workers before it. The sum has the
+#   same order as in one process, so that the numbers have the same bits on any number of workers. A single process
 #   gives the same bits too if it has as many BLAS threads as a worker (by default 1). Otherwise entries differ by
 #   rounding, about 2e-16.
 # - Before the work begins, the needed memory is compared with the memory that a worker may hold before Dask writes to
@@ -412,7 +413,7 @@ plt.show()
 # | FedAvg | 5.0 | 4.5 | 5.0, 5.0 | 0 |
 # | SCAFFOLD | 4.3 | 5.4 | 7.1, 6.9 | 0 |
 #
-# For a matrix of this size a cluster gains nothing. It is meant for tiles that do not fit on one machine.
+# For a matrix of this size a cluster gains nothing. A cluster is meant for tiles that do not fit on one machine.
 #
 # With 20,000 images, `dirichlet:0.3` and float32 tiles, FedAvg, SCAFFOLD and momentum .9 were run for 20 rounds, on
 # two workers and in one process with one BLAS thread. The residuals and coefficients have the same bits: the largest
@@ -454,8 +455,8 @@ print(f"{8 * columns * (n * workers + ends) * products / 1e12:.1f} TB sent")
 # %% [markdown]
 # The hours are extrapolated from our two cores. Nothing was run at that size. Methods with a memory take a product
 # for each round. In the process that starts the run, the blocks of 100 clients with 10,000 images each would take 80
-# GB, and those of 10,000 clients with 100 images each .8 GB. So at this size `ntkfl limit` is only for many small
-# clients.
+# GB. The blocks of 10,000 clients with 100 images each would take .8 GB. So at this size `ntkfl limit` is only for
+# many small clients.
 #
 # ## How far an approximation is from the truth
 #
@@ -635,9 +636,9 @@ against_the_limit(
 #   the tables is farther from its linearisation than the linearisation is from the limit.
 # - Yet training leaves the kernel regime, little by little. Under FedAvg with 1024 neurons, the moving kernel's part
 #   of the distance is an eighth of the first kernel's part after round 1, .30 of it after 10 and .41 after 32. Under
-#   momentum, which moves the weights farther, it is .62 of the first kernel's part after 32. With 256 neurons this
-#   ratio levels off. For a network trained for 320 rounds of FedAvg it is .47 at round 32, .55 at round 100 and .58
-#   at the end. With momentum it is .53, .58 and .58.
+#   momentum, which moves the weights farther, the moving kernel's part is .62 of the first kernel's part after round
+#   32. With 256 neurons this ratio levels off. For a network trained for 320 rounds of FedAvg it is .47 at round 32,
+#   .55 at round 100 and .58 at the end. With momentum it is .53, .58 and .58.
 # - From 256 to 1024 neurons, the distance from the limit falls by the factor .55 at round 1 and by .6 to .7 at round
 #   32. By the law $m^{-1/2}$ the factor would be a half. The moving kernel's part falls by the factor .37 at round 1.
 #   At round 32 it falls by a half under FedAvg and SCAFFOLD, and only by the factor .84 under momentum.
@@ -696,9 +697,9 @@ against_the_limit(
 # With all 60,000 images, wider networks were trained for three rounds, since a round of 16384 neurons and of their
 # linearisation takes some 350 s of processor. After round 3 the distance from the limit is .0424, .0196 and .0101
 # with 1024, 4096 and 16384 neurons. It is about halved each time, as $m^{-1/2}$ is. The moving kernel's part is
-# .0066, .0024 and .0008, which falls nearly like $m^{-3/4}$. Test accuracies are .703, .708 and .710, that of the
-# limit is .708. These are networks of one seed. With another seed, networks of 1024 and 4096 neurons are .0402 and
-# .0205 off after round 3, and the moving kernel's part is .0066 and .0023.
+# .0066, .0024 and .0008. It falls nearly like $m^{-3/4}$. The test accuracies of the networks are .703, .708 and
+# .710, and the test accuracy of the limit is .708. These networks have one seed. With another seed, networks of 1024
+# and 4096 neurons are .0402 and .0205 off after round 3, and the moving kernel's part is .0066 and .0023.
 #
 # Under momentum, networks of 1024 neurons on all images are .099 and .095 off the limit after round 5, twice as far
 # as under FedAvg (.048 and .047). They are three times as far off their linearisation, .028 and .027 against .009.
@@ -722,7 +723,7 @@ against_the_limit(
 #
 # The share of -.10 shows how large such a share can be by chance. FedAvg's shares are no larger. Under momentum,
 # networks of 256 neurons have a third of the squared distance in common at round 32. In the second control the steps
-# are a hundredth as long. Its distances are relative to the movement of the limit:
+# are a hundredth as long. The distances in the next table are divided by the movement of the limit:
 #
 # | images | method | width | step | round | moved | off the limit | linearisation off the limit | network off its linearisation |
 # |---|---|---|---|---|---|---|---|---|
@@ -732,8 +733,9 @@ against_the_limit(
 # | 2,000 | FedAvg | 256 | 0.01 | 32 | .185 | .273 | .274 | .027 |
 #
 # A round of such short steps moves the limit by .007, and the network is off by a third of this movement. This third
-# is the error of the first kernel. The moving kernel's part is .006 of the movement. It depends on how far training
-# has gone: it is .027 after 32 rounds of short steps, and .036 after one round of long steps.
+# is the error of the first kernel. The moving kernel's part is .006 of the movement. This part depends on how far
+# training has gone: it is .027 of the movement after 32 rounds of short steps, and .036 after one round of long
+# steps.
 #
 # `docs/image_limits.py` of the repository measures rows of these tables and keeps them:
 #

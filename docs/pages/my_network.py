@@ -140,7 +140,7 @@ plt.show()
 # Four times the width halves the distance, at any depth. The distance comes from the random fluctuation of the kernel
 # at the start. Training adds less: order $1/m$ if the activation is smooth. The kernel of a ReLU network also moves
 # by an amount of order $m^{-1/2}$, since neurons cross their kinks ([deep/kinks](../statements/deep.md)), but this
-# shows at large widths only.
+# part of the movement shows at large widths only.
 #
 # `ntkfl study run deep-width-scaling` measures the powers of the width with which these distances fall. The table
 # combines networks of 2 to 6 layers, with widths from 64 to 768 and 12 seeds. Its intervals are 99% intervals. *Run*

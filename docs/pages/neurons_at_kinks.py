@@ -65,9 +65,9 @@ plt.show()
 # push it. The push is $a_r B / \sqrt m$ with $B = \sum_{j \ne i} \langle x_i, x_j \rangle s_{rj} r_j$, where $r_j$ is
 # the residual of sample $j$, and $s_{rj}$ is 1 if the neuron is active on sample $j$ and 0 if not. While the neuron
 # is active on sample $i$, the push is $a_r (B + |x_i|^2 r_i) / \sqrt m$. The neuron is held if both pushes are
-# directed towards the kink. This is so if $a_r r_i < 0$ and $\psi = -B / (|x_i|^2 r_i)$ is between 0 and 1. If $a_r
-# r_i > 0$, the kink repels. The next cell prints how many of the caught pairs of a neuron and a sample meet these two
-# conditions:
+# directed towards the kink. Both pushes have this direction if $a_r r_i < 0$ and $\psi = -B / (|x_i|^2 r_i)$ is
+# between 0 and 1. If $a_r r_i > 0$, the kink repels. The next cell prints how many of the caught pairs of a neuron
+# and a sample meet these two conditions:
 
 # %% tags=["noise:0.5"]
 from ntkfl.finite_width import sliding
@@ -156,10 +156,10 @@ for name, kernel in kernels.items():
 # %% [markdown]
 # ## What it means
 #
-# - A bound that counts neurons by their distance to the kinks at the start is not affected. A bound that starts again
-#   at a checkpoint is affected, because the neurons that have gathered at kinks are always within the radius that
-#   such a bound needs (`ntkfl show fl-ntk/X.13`).
-# - A certificate that treats these neurons separately is not affected. [The any-order
+# - Neurons that gather at kinks do not affect a bound that counts neurons by their distance to the kinks at the
+#   start. They affect a bound that starts again at a checkpoint, because the neurons that have gathered at kinks are
+#   always within the radius that such a bound needs (`ntkfl show fl-ntk/X.13`).
+# - These neurons do not affect a certificate that treats them separately. [The any-order
 #   certificate](safe_from_here.ipynb) does so: at its point $W^*$, a network that fits the data, these neurons lie
 #   exactly on their kinks.
 # - With several local steps a neuron may also cross a kink in every round, but only during the local steps of one

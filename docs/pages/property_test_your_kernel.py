@@ -160,8 +160,8 @@ print(check(quadratic, homogeneous=2, strictly_positive=None, examples=50))
 #
 # `check(kernel).ok` is a test in one line. For properties of your own, `bounds.strategies` has the Hypothesis
 # strategies that `check` draws from: `unit_data`, `nearly_parallel`, `antipodal_families`, `labels`, `partitions`,
-# `problems`, `setups`. They draw directions from small integers, so that Hypothesis shrinks examples to simple ones
-# such as (1, 0).
+# `problems`, `setups`. The strategies draw directions from small integers, so that Hypothesis shrinks examples to
+# simple ones such as (1, 0).
 
 # %%
 # %%writefile test_my_kernel.py

@@ -125,7 +125,7 @@ _ = panel.legend(fontsize="small")
 #
 # No update was clipped. The two sizes of initial weights were also compared seed by seed. The larger initial weights
 # leave less loss: at width 16384 the logarithm of the ratio of losses is -.18 ± .12 at epsilon 30, and -.32 ± .14 at
-# epsilon 300. So the expected loss above is that of a network with large initial weights
+# epsilon 300. So the expected loss above is the loss of a network with large initial weights
 # ({doc}`../proofs/random_rounds` has the share).
 #
 # Clients may be drawn too. The clients that are drawn for a round are called its cohort. `ntkfl privacy` tries

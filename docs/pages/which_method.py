@@ -31,7 +31,7 @@
 #   the kernel and $P$ is block-diagonal over the clients. The condition number of $H P$ has a lower bound that
 #   depends on the data and the partition only. The floor is the number of rounds that server momentum needs at that
 #   condition number for the worst labels. Other labels may take fewer rounds. The floor shows how much could still be
-#   gained. It is not a method.
+#   gained. The floor is not a method.
 #
 # On these clients more local steps help little from $K = 5$ on. Momentum at the server helps, and costs no
 # communication. `cyclic` lets the clients train in turn, each from the model of the client before. It needs few
@@ -80,9 +80,9 @@ legend = panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1
 
 # %% [markdown]
 # A method of your own, given by its file, may have a limit too. To find out, the training engine runs one round from
-# every unit vector of the state, which is everything that the server and the clients store. This gives the linear map
-# of a round, or shows that there is none. Momentum in the clients' steps (`--momentum`) is treated in the same way.
-# For a method that is known to have no linear limit, the command says why:
+# every unit vector of the state, which is everything that the server and the clients store. These rounds give the
+# linear map of a round, or show that there is none. Momentum in the clients' steps (`--momentum`) is treated in the
+# same way. For a method that is known to have no linear limit, the command says why:
 
 # %%
 # !ntkfl rate --data digits --n 50 --method fedadam

@@ -134,7 +134,7 @@ def train(
     """Train a model with a federated method, and print its losses and accuracies.
 
     `ntkfl train list` prints the methods and their options, which are given as in --option mu=0.01. METHOD may also be
-    a .py file of yours. --ima works with every method. Defaults are in parentheses.
+    a .py file of yours. --ima works with every method but cyclic. Defaults are in parentheses.
 
     Options given here override those of the --config file. --resume continues a stopped run that was stored by --out,
     and needs no other option; --rounds makes that run longer. Exit status: 0 done, 1 done and nothing was learned (the
