@@ -130,8 +130,7 @@ def symmetric_eigenvalues(matrix: arb_mat) -> list[arb]:
     diagonal = [congruent[i, i] for i in range(n)]
     for i in range(n):
         congruent[i, i], gram[i, i] = arb(0), gram[i, i] - 1
-    # before the last product all enclosures have one radius, so the order of the enclosures is the order of the
-    # midpoints
+    # all enclosures have one radius, so the order of the enclosures is the order of the midpoints
     widest = reduce(arb.max, (b.rad() for b in diagonal))
     weyl, skew = norm_inf(congruent) + widest, norm_inf(gram)
     if not skew < 1:

@@ -121,7 +121,7 @@ class Search:
     def value(self, eta: float, options: Options) -> float:
         """The number to minimise at a setting; NEVER if the steps are unstable.
 
-        Stability is tested only if the number is smaller than the smallest number so far.
+        Stability is tested only if the number is smaller than the numbers of all settings before.
         """
         interruption.check()
         regime = self.regime(eta, options)

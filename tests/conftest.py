@@ -90,7 +90,11 @@ def representatives(cases: list[pytest.Function]) -> list[pytest.Function]:
 
 
 class Quick:
-    """A plugin that leaves most cases of large tables and products and most drawn examples to `make test-all`."""
+    """A plugin for quick runs, which leaves most cases and examples to `make test-all`.
+
+    The quick runs omit most cases of large tables, most cases of products of tables (several `parametrize` marks), and
+    most drawn examples.
+    """
 
     @staticmethod
     @pytest.hookimpl(tryfirst=True)  # tryfirst: before pytest selects tests by their marks

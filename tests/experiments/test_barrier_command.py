@@ -1,6 +1,6 @@
 """Tests of `ntkfl barrier`: barriers between networks in files, checkpoints and folders of runs.
 
-Bad input gives one line.
+Bad input is refused in one line.
 """
 
 import json

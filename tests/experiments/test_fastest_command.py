@@ -1,6 +1,6 @@
 """Tests of `ntkfl fastest` and `ntkfl rate --method`: they print and write the numbers that Python gives.
 
-Bad input gives one line.
+Bad input is refused in one line.
 """
 
 import json

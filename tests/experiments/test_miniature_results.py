@@ -1,6 +1,6 @@
 """Tests of results of miniatures, which are small repetitions of the papers' experiments.
 
-They concern curves at a plateau, sentences about orderings, and controls of the step size.
+The tests concern curves at a plateau, sentences about orderings, and controls of the step size.
 """
 
 import math

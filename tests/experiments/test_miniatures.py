@@ -1,6 +1,6 @@
 """Tests of miniatures, which are small repetitions of the papers' experiments.
 
-They concern comparisons, judgements of differences, results that survive a stop, and a tiny run of each miniature.
+The tests concern comparisons, judgements of differences, results that survive a stop, and a tiny run of each miniature.
 """
 
 import csv
@@ -535,7 +535,7 @@ ON_DIGITS = {**ima.COMMON, "data": "digits", "partition": "shards:2"}
 
 
 def test_late_decays_of_the_rate():
-    """The schedules of step sizes and passes are those of Table III.
+    """The schedules of step sizes and passes are those of Table III of the IMA paper.
 
     The least rate is 1/200 of the first, and five periods end with the last round.
     """

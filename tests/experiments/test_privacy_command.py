@@ -1,4 +1,4 @@
-"""Tests of `ntkfl privacy`: it prints and writes the numbers that Python gives, and bad input gives one line."""
+"""Tests of `ntkfl privacy`: it prints and writes the numbers that Python gives, and refuses bad input in one line."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Tests of `ntkfl tune`: it prints and writes the numbers that Python gives, and bad input gives one line."""
+"""Tests of `ntkfl tune`: it prints and writes the numbers that Python gives, and bad input is refused in one line."""
 
 import json
 from dataclasses import asdict

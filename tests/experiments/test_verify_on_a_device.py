@@ -1,6 +1,6 @@
 """Tests of `ntkfl verify --device`, which takes the left sides of statements from the training engine.
 
-The record of another machine is compared with results here.
+A record that another machine made is compared with results of this machine.
 """
 
 import json

@@ -375,7 +375,7 @@ def test_growth_of_what_may_be_zero_refutes_no_order(error, outcome):
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_sides_are_as_near_as_those_of_the_nearest_part(order):
-    """The margin in errors is that of the part with the smallest one.
+    """The margin in errors is the smallest margin in errors of any part of the comparison.
 
     A tight part with a small error must not hide a part that needs a better estimate.
     """

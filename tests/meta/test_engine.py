@@ -165,7 +165,7 @@ def test_a_first_look_needs_as_many_admitted_cases_as_all_seeds_do():
 
 @pytest.mark.parametrize(("few", "trials"), [(0, 20), (5, 40), (40, 120)])
 def test_families_of_a_first_look_give_the_admitted_cases_together_and_those_of_the_second_each(few, trials):
-    """In a first look the admitted cases of all families count together; in the second look each family's count alone.
+    """In a first look the admitted cases of all families are counted together; in the second, those of each family.
 
     Each family's first `few` cases are rejected: none, half of the first look, or more than the second look has.
     """
@@ -265,10 +265,10 @@ LATE = (0.9, 0.2), (0.9, 0.2), (0.3, 0.0)
     ("early", "tenths", "shares"),
     [
         (((0.5, 0.2), (0.5, 0.2), (0.5, 0.0)), 2, {1 / 4}),
-        # The error of the late ladder is large at first, so that it catches the mutant. Later only all networks of the
-        # early ladder do.
+        # A quarter or half of the late ladder catches the mutant, because .9 - .2 is above .4. All of the late ladder
+        # does not, because .3 is below .4. Then only all networks of the early ladder catch the mutant.
         (((0.5, 0.2), (0.5, 0.2), (0.5, 0.0)), 4, {1 / 4, 1.0}),
-        # Half of the early ladder catches the mutant, so the early ladder is not extended.
+        # Half of the early ladder catches the mutant, so the early ladder is not extended to all of its networks.
         (((0.5, 0.2), (0.9, 0.0), (0.5, 0.0)), 8, {1 / 4, 1 / 2}),
     ],
 )
@@ -416,7 +416,10 @@ def test_necessity_needs_a_case_that_breaks_the_claim_and_this_hypothesis_alone(
 
 
 def test_a_power_that_a_second_term_explains_violates_no_form_and_kills_mutants():
-    """Such a power leaves a form open, shows no hypothesis to be needed, and still tells the formula from a mutant."""
+    """A power that a second term explains violates no form, and still tells the formula from a mutant.
+
+    Such a power leaves the form open, and does not show that a hypothesis is needed.
+    """
     sizes = 2.0 ** np.arange(6, 12)
     bent = slope(sizes, sizes**-0.5 * (1 + np.sqrt(sizes[0] / sizes)), biased=False)
     odd = Hypothesis("odd", "x is odd", lambda case: 0.0 if case.value % 2 else -1.0)
@@ -438,7 +441,7 @@ def test_a_power_that_a_second_term_explains_violates_no_form_and_kills_mutants(
     assert rejudge(Replay(replace(standard, stated=half), Form.STATED, Number(27.0), (0.0, 0.0))).how == str(
         Fact(What.SECOND_TERM)
     )
-    # A file of an earlier version may say of a confirmation what this version says in the notes.
+    # In a file of an earlier version, the confirmation may contain a fact that this version puts into the notes.
     before = replace(verdict, confirmation=Confirmation(Standing.FALLEN, Fact(What.SECOND_TERM)))
     assert Verdict.from_json(json.loads(json.dumps(before.to_json()))) == before
 

@@ -32,7 +32,7 @@ from verification.verdict import NOT_REFUTED, Verdict
 A_RUN, BY_FAMILIES = Options(trials=5), {1: Options(trials=5), 2: Options(trials=3), 3: Options(trials=2)}
 NO_RUN, UNTIL_DECIDED = Options(trials=25), Options(until_decided=True)
 MANY_FAMILIES = Options(trials=12)
-# B.3 may fail one time in ten, so more cases are needed to catch its mutants.
+# Statement B.3 may fail one time in ten, so more cases are needed to catch its mutants.
 MANY_RUNS = Options(trials=20, width=512)
 CHOSEN = {f"fl-ntk/{name}": NO_RUN for name in ("A.1", "A.2", "Eq11", "B.11", "C.6", "X.2", "X.3")}
 CHOSEN["fl-ntk/B.3"] = MANY_RUNS

@@ -1,6 +1,6 @@
 """Tests of how the outcomes of trials are combined into one outcome.
 
-They concern binomial rules and their limits, too few cases, and unresolved trials.
+The tests concern binomial rules and their limits, too few cases, and unresolved trials.
 """
 
 import math

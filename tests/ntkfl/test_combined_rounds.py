@@ -1,7 +1,7 @@
 """Tests of moments of rounds in which clients and batches are drawn, noise is added and the steps change, often all at
 once.
 
-They are compared with the mean over every draw, each run step by step on the weights.
+The moments are compared with means over all draws. For each draw, a run takes every step on the weights.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Tests of barriers between networks, computed exactly, against rational arithmetic.
+"""Tests of the exact computation of barriers between networks, which is compared with rational arithmetic.
 
 The value of a barrier is attained, and no value on a grid exceeds it. A barrier keeps its value if the networks are
 swapped, the inputs are repeated or a power of two is moved between the layers.
@@ -531,7 +531,7 @@ def test_the_accuracy_barrier_is_the_supremum_over_open_pieces(pair, outputs, ra
     barrier = accuracy_barrier(first, second, x, y)
     assert 0 <= barrier.value.value <= 1
     assert barrier.value.lo - 1e-15 <= true <= barrier.value.hi + 1e-15
-    assert barrier.value.error < 1e-6  # No tie stays undecided, and neither does the order of equal or close changes.
+    assert barrier.value.error < 1e-6  # Every tie is decided, and so is the order of equal or close places of change.
     order = random.sample(range(len(x)), len(x))
     again = accuracy_barrier(first, second, x[order], y[order])
     assert (again.value.value, again.value.error, again.at) == (barrier.value.value, barrier.value.error, barrier.at)
@@ -539,7 +539,7 @@ def test_the_accuracy_barrier_is_the_supremum_over_open_pieces(pair, outputs, ra
 
 @pytest.mark.parametrize("labels", ["+++++-----", "-----+++++", "+-+-+-+-+-"])
 def test_changes_at_one_alpha_are_one_change_in_any_order(labels):
-    """Changes at one alpha count as one change, in any order of the samples.
+    """Changes of the accuracy at one alpha count as one change, in any order of the samples.
 
     f = (1 - 2 alpha) x, so that five samples are right before 1/2, and the five others after it.
     """
@@ -558,7 +558,7 @@ def test_changes_at_one_alpha_are_one_change_in_any_order(labels):
 
 
 def test_changes_closer_than_floats_can_tell_are_put_in_order():
-    """Changes that are closer than floats can distinguish are put in order.
+    """Changes of the accuracy are put in order even if they are closer than floats can distinguish.
 
     f = x_1 (1 - 2 alpha) + x_2 alpha changes its sign at 1/2 for x = (1, 0), and at 1/(2 - t) > 1/2 for (1, t).
     """
@@ -576,7 +576,7 @@ def test_changes_closer_than_floats_can_tell_are_put_in_order():
 def test_the_mean_of_three_networks_is_not_rounded():
     """The mean of three networks is not rounded, although thirds are no floats.
 
-    Its output is exactly 0, a tie, and so counts as wrong.
+    The output of the mean is exactly 0, which is a tie and counts as wrong.
     """
     nets = [TwoLayer([[1.0], [0.0]], v) for v in ([1.0, 1.0], [1.0, 0.0], [-2.0, 0.0])]
     group = group_accuracy_barrier(nets, np.ones((2, 1)), np.ones(2))

@@ -1,6 +1,7 @@
 """Tests of Algorithm 1 on a convex loss, which is compared with the training engine on a linearised network.
 
-The bound on the mean loss is tested too: it holds, and it is the least of its kind.
+The bound on the mean loss is tested too. It holds, and it equals the least value that a general minimiser finds for the
+objective of which the bound is the minimum.
 """
 
 from dataclasses import replace

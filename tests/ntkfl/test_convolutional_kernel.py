@@ -1,6 +1,6 @@
 """Tests of the kernel of convolutional networks.
 
-It is compared with a recursion over pairs of pixels and with finite torch networks.
+The kernel is compared with a recursion over pairs of pixels and with finite torch networks.
 """
 
 from importlib import import_module

@@ -1,6 +1,6 @@
 """Tests of linear limits that are found by differentiating the training engine's round.
 
-They equal the closed forms. The limits of methods with IMA's moving windows of models are tested too.
+The limits equal the closed forms. The limits of methods with IMA's moving windows of models are tested too.
 """
 
 from dataclasses import replace

@@ -115,8 +115,8 @@ class Batched(Weights):
 def test_every_sequence_of_cohorts_and_batches_adds_up_to_it(method, options, sizes, size, steps):
     """The mean over every sequence of cohorts and batches equals the computed moments.
 
-    Three local steps are needed: the third gradient is the first one after FedDyn's pull to the start has shortened the
-    way that the memory's correction has moved a client.
+    FedDyn needs a case with three local steps. In the first step the memory's correction moves a client, and in the
+    second step the pull to the start shortens this movement. Only the third gradient is taken after that.
     """
     problem, setup = ragged(sizes, seed=4), Setup(eta_local=0.2, local_steps=steps)
     regime = random_rounds(problem, setup, None, method, options, participation=size / len(sizes), batch_size=1)

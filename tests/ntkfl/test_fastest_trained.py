@@ -1,6 +1,7 @@
 """Tests of a network that is trained with the settings of the fastest methods.
 
-Its rounds equal those of plain loops, predictions are those of the regimes, and the orders of methods are compared.
+The numbers of rounds are compared with plain loops, and the predicted numbers with the kernel regimes. Pairs of methods
+whose order in training is not the predicted order are found.
 """
 
 from dataclasses import replace

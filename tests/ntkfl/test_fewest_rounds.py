@@ -1,6 +1,8 @@
-"""Tests of the search for the fewest rounds: the real number of rounds, rounded up, agrees with the count.
+"""Tests of the search for the fewest rounds after which the residual is small enough.
 
-A dense grid of steps is hardly better than the steps that are found.
+`rounds_between` returns a real number of rounds. Rounded up, this number equals the number that `rounds_to` counts, if
+that count is at most 64, and otherwise is no smaller. A dense grid of steps is hardly better than the steps that the
+search finds.
 """
 
 from itertools import islice

@@ -392,7 +392,7 @@ def test_of_many_label_columns_all_eigenvectors_are_taken_at_once(dtype, repeate
     monkeypatch.setattr(Tiles, "__matmul__", lambda self, v: asked.append(v.shape[1]) or multiply(self, v))
     at_once = tiled.left_estimate(t)
     assert asked == [problem.n] * 2  # One product finds the eigenvectors, the other gives their residuals.
-    # Both calls use the quadrature again, without a further product.
+    # Both calls reuse the quadrature of the first estimate, without a further product.
     assert tiled.rounds_between(0.5) and tiled.left_estimate([2]).error < 1 and len(asked) == 2
     assert tiled.left_estimate([2], products=59).error < 1 and len(asked) == 4
     monkeypatch.setattr("ntkfl.limit.lanczos.BLOCK", 20)
@@ -435,8 +435,8 @@ def unit_rows(n):
 def test_products_that_are_all_off_in_one_direction_leave_the_exact_share_enclosed(whole, monkeypatch):
     """If all products are off in one direction, the exact share is still enclosed.
 
-    Each column of a product with n orthonormal columns has the same error, so that the whole product has n^(1/2) times
-    as much.
+    Each column of a product with n orthonormal columns has the same error. The error of the whole product is therefore
+    n^(1/2) times as large as the error of one column.
     """
     n, multiply, rounding = 200, Tiles.__matmul__, 1e-4
     problem, setup = Problem(unit_rows(n), np.ones(n), np.arange(n)), Setup(eta_local=0.01, local_steps=1)
@@ -483,7 +483,7 @@ def test_quadrature_says_what_it_is_not_for(method, call, said):
 
 @pytest.mark.parametrize(("method", "options"), [("cyclic", {}), ("scaffold", {"option": "I"})])
 def test_a_run_that_leaves_float64_says_with_which_steps_and_which_would_do(method, options):
-    """A run that leaves float64 says with which steps it did, and which steps would not.
+    """If a run's numbers exceed float64, the message names the run's steps and the limit of stable steps.
 
     The methods here have no warning before a run.
     """

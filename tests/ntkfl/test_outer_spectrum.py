@@ -1,6 +1,7 @@
-"""Tests of the outermost eigenvalue, or complex pair, of a round: what is proved to be outermost is outermost.
+"""Tests of the outermost eigenvalue, or complex pair, of a round.
 
-If the outermost eigenvalue was not found, nothing is proved. The notation is that of `ntkfl.limit.outer_spectrum`.
+An eigenvalue that is proved to be outermost is compared with all eigenvalues of a dense solver. If the outermost
+eigenvalue was not found, nothing is proved. The notation is that of `ntkfl.limit.outer_spectrum`.
 """
 
 from unittest.mock import Mock
@@ -208,7 +209,8 @@ def test_an_interrupt_is_noticed(monkeypatch):
 def test_what_no_float64_encloses_is_left_to_others(pole):
     """If no float64 encloses the eigenvalue, another computation is used.
 
-    The search for an upper end passes the largest float64, where an earlier version never ended.
+    The search for an upper end of the enclosure exceeds the largest float64 and stops. An earlier version never
+    stopped.
     """
     base = algorithm1_limit(ragged((2, 3), seed=1), Setup())
     outer = OuterSpectrum(np.full(5, 1e-300), np.full(5, 1e-3), pole)

@@ -1,6 +1,6 @@
 """Tests of partitions: every sample has one client, every client has a sample.
 
-Each kind of partition has the property of its name.
+Each kind of partition has the property that its name promises.
 """
 
 import re

@@ -32,7 +32,8 @@ def even(clients=6, samples=2, d=18, seed=0, outputs=None):
 def test_the_noise_of_whole_rounds_is_that_of_the_exact_curve_of_gaussian_noise(epsilon, rounds):
     """If all clients take part, the noise is that of the exact curve of Gaussian noise.
 
-    delta = Phi(1/2s - e s) - exp(e) Phi(-1/2s - e s) with s = sigma / sqrt(T) (Balle and Wang, Theorem 8).
+    delta = Phi(1/(2 s) - epsilon s) - exp(epsilon) Phi(-1/(2 s) - epsilon s) with s = sigma / sqrt(T), where sigma is
+    the noise multiplier and T the number of rounds (Balle and Wang, Theorem 8).
     """
     s = noise_multiplier(epsilon, 1e-5, rounds) / rounds**0.5
     delta = norm.cdf(0.5 / s - epsilon * s) - np.exp(epsilon + norm.logcdf(-0.5 / s - epsilon * s))
@@ -305,8 +306,8 @@ def test_one_round_of_drawn_clients_tells_no_more_than_the_budget(epsilon, clien
 def test_several_rounds_of_known_cohorts_tell_what_the_count_says():
     """Several rounds whose cohorts are known reveal as much as the formula with the numbers of draws says.
 
-    In three rounds with one of four clients each, a client is drawn k times. This is like one round with noise /
-    k^(1/2).
+    In each of three rounds one of four clients is drawn. A client that is drawn k times reveals as much as in one round
+    with 1 / k^(1/2) of the noise.
     """
     multiplier, epsilon = 0.9, 1.5
     known = privacy._delta_by_count(multiplier, epsilon, 3, 0.25)
@@ -562,10 +563,10 @@ def test_two_cohorts_whose_difference_is_within_their_error_are_not_told_apart()
 
 @pytest.mark.parametrize("seed", [2, 10])
 def test_a_cohort_that_is_not_told_apart_has_its_own_best_plan(seed):
-    """A cohort that may be as good as the best one still gets its own best plan.
+    """A cohort that may be as good as the best cohort still gets its own best plan.
 
-    Another plan of the cohort may be as good as the best plan of all. For these seeds that plan has four times the
-    error of the cohort's best plan, or infinite error.
+    Some other plan of this cohort may be as good as the best plan of all cohorts too. For these seeds the other plan
+    has four times the error of this cohort's best plan, or infinite error.
     """
     tried = private_settings(even(4, 1, 8, seed), participation=(1, 0.75), local_steps=(1,), rounds=3, clipped=0.3)
     fewer = best_cohorts(tried, 20.0, 0.1, 0.3)[1]
@@ -576,9 +577,10 @@ def test_a_cohort_that_is_not_told_apart_has_its_own_best_plan(seed):
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 10**6))
 def test_the_right_clip_lies_between_the_least_one_and_the_one_that_is_taken(seed):
-    """The right clip lies between the least possible one and the one that is taken.
+    """The right clipping norm lies between the lower bound `least` and the norm that `clip` returns.
 
-    Lengths are uniform on (0, 1), so that a displacement exceeds .95, the exact clip, with the probability .05.
+    Lengths are uniform on (0, 1), so that a displacement exceeds .95, the exact clipping norm, with the probability
+    .05.
     """
     rng, runs = np.random.default_rng(seed), int(privacy._runs(0.05))
     groups = np.arange(runs) * privacy.GROUPS // runs

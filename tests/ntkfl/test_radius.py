@@ -1,6 +1,6 @@
-"""Tests of lower and upper bounds of the radius of a matrix and of a map of second moments.
+"""Tests of lower and upper bounds of the spectral radius of a matrix and of a map of second moments.
 
-They are compared with Jordan chains, whose radius is known.
+The bounds are compared with the known spectral radii of Jordan chains.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Tests of random rounds against every choice of clients and batches one by one.
+"""Tests of random rounds, whose moments are compared with means over every choice of clients and batches.
 
-They are also compared with runs of the training engine. H is the Gram matrix, r the residual, v the velocity, g the
-server rate and b the momentum.
+The moments are also compared with runs of the training engine. H is the Gram matrix, r the residual, v the velocity, g
+the server rate and b the momentum.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Tests of neurons that training holds at kinks: the forces that hold them there.
+"""Tests of neurons that training holds at kinks, and of the forces that hold these neurons there.
 
 Such neurons slide along their kinks. The kernel of a network with such neurons is tested too.
 """
@@ -50,7 +50,7 @@ def test_the_activation_keeps_a_neuron_at_all_its_kinks(seed, both):
 def test_the_kernel_is_that_of_gradients_along_the_kinks():
     """The kernel is that of gradients along the kinks.
 
-    It is computed by a loop over neurons, with an orthonormal basis of the hyperplane of each kink.
+    The expected kernel is computed by a loop over neurons, with an orthonormal basis of the hyperplane of each kink.
     """
     problem, weights, _ = network(5)
     pairs = np.array([[0, 1], [4, 3], [4, 0]])
@@ -69,10 +69,10 @@ def test_the_kernel_is_that_of_gradients_along_the_kinks():
 
 
 def test_the_residual_approaches_the_limit_of_no_other_kernel():
-    """The residual approaches the limit of no other kernel.
+    """The residual does not approach the limits that two other kernels give.
 
-    Two other kernels are tried. The first has the activation patterns of the start. The second leaves out each neuron
-    at the samples at whose kinks it is held, but projects nothing.
+    The first kernel has the activation patterns of the start. The second leaves out each neuron at the samples at whose
+    kinks it is held, but projects nothing.
     """
     case = sliding_case(1)
     projected = case.runs[0][-1].mean()
@@ -108,7 +108,7 @@ def test_one_local_step_on_several_clients_is_gradient_descent():
 
 @pytest.mark.slow
 def test_with_local_steps_most_held_pairs_cross_on_their_client_only():
-    """With local steps, most neurons that are held at a sample's kink cross it only in that sample's client's steps.
+    """With local steps, most neurons held at a sample's kink cross it only in the local steps of that sample's client.
 
     Late in training, only the round map with all held pairs projected out predicts the residual.
     """

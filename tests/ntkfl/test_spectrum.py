@@ -1,6 +1,6 @@
-"""Tests of certified eigenvalues: spectra are known, or two methods are compared.
+"""Tests of certified eigenvalues against known spectra, or of two methods against each other.
 
-Some data have lambda_min = 0.
+The Gram matrices of some data have the least eigenvalue 0.
 """
 
 import numpy as np

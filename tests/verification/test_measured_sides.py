@@ -1,4 +1,4 @@
-"""Tests of sides of a comparison whose error is measured and not proved.
+"""Tests of comparisons in which the error of one side is measured and not proved.
 
 The tests ask whether such a side may confirm a violation on a run that ball arithmetic encloses.
 """

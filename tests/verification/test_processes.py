@@ -40,7 +40,7 @@ def test_units_share_no_case_and_leave_out_no_statement():
     assert [unit.cases for unit in parts] == [sum(draw.trials for draw in families) for families in draws]
     assert [unit.seconds for unit in parts] == sorted((unit.seconds for unit in parts), reverse=True)
     together = next(unit for unit in parts if "fl-ntk/B.10" in unit.statements)
-    assert "fl-ntk/B.7" in together.statements  # B.7 and B.10 share the cases of aligned points.
+    assert "fl-ntk/B.7" in together.statements  # Statements B.7 and B.10 share the cases of aligned points.
     (alone,) = units([get("fl-ntk/A.2")], options, [Form.STATED])
     assert (alone.statements, alone.cases) == (("fl-ntk/A.2",), 200)
 
@@ -173,7 +173,7 @@ WORK = [unit("a", 9, "torch"), unit("b", 8, "passes"), unit("c", 7, "passes"), u
 def order_of(work, workers):
     """Returns the units of work that each worker gets.
 
-    Each unit takes its seconds, and a free worker asks for the next unit.
+    Each unit takes its given number of seconds, and a free worker asks for the next unit.
     """
     waiting, loaded = list(work), [frozenset()] * workers
     free, handed = [0.0] * workers, [[] for _ in range(workers)]

@@ -1,6 +1,6 @@
-"""Tests of the search for counterexamples: it finds what is false, and nothing against what is true.
+"""Tests of the search for counterexamples: it finds them for false statements, and for true statements it finds none.
 
-Its files replay exactly.
+A file that the search writes replays exactly.
 """
 
 import json

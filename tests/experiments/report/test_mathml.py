@@ -1,4 +1,7 @@
-"""Tests of the formulas on pages: a drawn formula, read as a reader would read it, has the formula's value."""
+"""Tests of the formulas on pages, which are drawn in MathML.
+
+The value of a drawn formula, computed from its MathML by `mathml_value`, equals the value of the formula in `bounds`.
+"""
 
 import re
 from contextlib import suppress

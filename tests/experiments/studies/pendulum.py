@@ -1,8 +1,9 @@
 """A study such as a user writes, for tests: with which power of its length does the period of a pendulum grow?
 
 A cell of a study is the measurement at one point of its grid. Environment variables change how cells are measured.
-PENDULUM_SECONDS makes each cell take so long. TRAP names a file that says how cells of length 3 fail. HOLD names a
-file, and cells of length 4 wait while it exists. LOG names a file to which each measured point is written.
+PENDULUM_SECONDS is the number of seconds that each cell waits. TRAP names a file that says how cells of length 3 fail.
+HOLD names a file, and cells of length 4 wait while this file exists. LOG names a file to which each measured point is
+written.
 """
 
 import math

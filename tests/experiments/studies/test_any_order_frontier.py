@@ -1,8 +1,8 @@
 """Tests of the study of the frontier of certificates that hold for any order of clients and steps.
 
 The distance in one cell (one measurement of the study) is the largest one at which a network is certified.
-`chain_reaction`, a distance that follows from a constant gamma of the proof, agrees with drawn networks. The laws
-behind invented cells are recovered.
+`chain_reaction`, a distance that follows from a constant gamma of the proof, agrees with drawn networks. From cells
+that are invented to follow known laws, these laws are recovered.
 """
 
 import numpy as np
@@ -104,9 +104,9 @@ def test_another_power_a_longer_reach_and_late_certificates_are_violated():
 
 
 def test_rounds_that_never_come():
-    """If X.12 certifies no round, its round counts as later than any other.
+    """If theorem X.12 certifies a network after no round, its round counts as later than any other.
 
-    A network that no theorem certifies decides nothing.
+    A network that neither X.11 nor X.12 certifies decides nothing.
     """
     never = {"round_x": np.nan}
     answer = STUDY.answers(planted(STUDY, lambda point: cell(point) | never))[2]

@@ -1,7 +1,7 @@
 """Tests of the study of the smallest width at which networks are certified.
 
 At the width of one cell (one measurement of the study) the network is certified, and at a width smaller by a tenth it
-is not. The laws behind invented cells are recovered.
+is not. From cells that are invented to follow known laws, these laws are recovered.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Tests of the study of how far certificates reach.
 
-One cell (one measurement of the study) has a certified checkpoint and the nearest fit to it. The laws behind invented
-cells are recovered.
+One cell (one measurement of the study) has a certified checkpoint and the nearest fit to it. From cells that are
+invented to follow known laws, these laws are recovered.
 """
 
 import numpy as np

@@ -67,7 +67,7 @@ def test_a_mean_outside_one_interval_and_within_the_sure_one_is_unresolved():
 
 
 def test_cells_that_have_not_settled_are_no_part_of_the_power():
-    """Cells that have not settled are no part of the power.
+    """Cells that have not settled are left out when the power is computed.
 
     Late averaging, large windows and slow maps keep an influence of the start, so the closed form does not apply to
     them.

@@ -1,6 +1,7 @@
 """Tests of studies on a user's file.
 
-Measured cells belong to the content of the file. Another content has cells of its own, and answers are kept apart.
+Measured cells belong to the content of the file. A file with other content has other cells, and its answers are kept
+apart from those of the first file.
 """
 
 import hashlib

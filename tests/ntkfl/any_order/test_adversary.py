@@ -69,9 +69,9 @@ MISSING = {
 
 @pytest.mark.parametrize("hypothesis", MISSING)
 def test_one_is_found_where_a_hypothesis_is_missing(hypothesis):
-    """If a hypothesis is missing, an order that leads away is found, and independent code repeats it.
+    """If a hypothesis is missing, an order that leads away from W* is found, and independent code repeats this order.
 
-    Every step keeps the rules, and only the last round leads away.
+    Every step keeps the rules that remain, and only the last round leads away from W*.
     """
     networks, broken_rule = MISSING[hypothesis]
     for certificate in networks():

@@ -1,6 +1,6 @@
 """Tests of the script that checks exported certificates in exact numbers.
 
-It confirms genuine exports. After a change to the files it refuses them, unless the answer is still true.
+The script confirms genuine exports. It refuses changed files, unless the answer for these files is still true.
 """
 
 import hashlib

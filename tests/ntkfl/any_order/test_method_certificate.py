@@ -1,7 +1,7 @@
 """Tests of certificates for methods whose servers or clients keep a memory, from a checkpoint on.
 
-They concern the linear maps of rounds, real training, which must keep its distance from the fit, and the need for every
-hypothesis.
+The tests concern the linear maps of rounds, real training, which must keep its distance from the fit, and the need for
+every hypothesis.
 """
 
 import numpy as np

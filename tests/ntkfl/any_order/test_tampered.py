@@ -137,9 +137,9 @@ def ways(folders):
 
 @pytest.mark.slow
 def test_every_tampered_export_is_refused_in_a_line_within_time_and_memory(exports, tmp_path, capsys):
-    """Every tampered export is refused in a line, within time and memory.
+    """Tampered exports are refused in a line, within time and memory, with one exception.
 
-    Only folders with another witness Y and the same answer pass, because any Y that meets the inequalities is a proof.
+    Folders with another witness Y and the same answer may pass, because any Y that meets the inequalities is a proof.
     """
     begun = time.process_time()
     assert ntkfl_check.main([str(exports[0])]) == 0

@@ -1,7 +1,7 @@
 """Tests of activations, of passes through networks, and of bounds on second derivatives.
 
-They are compared with torch's derivatives and with ball arithmetic, whose values are intervals that contain the exact
-ones.
+Computed values are compared with torch's derivatives and with ball arithmetic, whose numbers are intervals that contain
+the exact values.
 """
 
 from dataclasses import replace

@@ -1,6 +1,7 @@
-"""Tests of exported certificates under hinge, band and Huber's loss: the script that checks them agrees with them.
+"""Tests of exported certificates under hinge, band and Huber's loss, and of the script that checks them.
 
-It refuses false claims. A pull is the negative slope of the loss in an output; 0 means that nothing trains the output.
+The script agrees with true certificates and refuses false claims. A pull is the negative slope of the loss in an
+output; 0 means that nothing trains the output.
 """
 
 import hashlib

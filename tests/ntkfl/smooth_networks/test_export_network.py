@@ -1,6 +1,6 @@
 """Tests of exported certificates of smooth networks: the script that checks them agrees with other computations.
 
-It refuses files that were tampered with.
+The script refuses files that were tampered with.
 """
 
 import hashlib

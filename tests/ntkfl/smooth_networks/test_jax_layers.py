@@ -1,6 +1,6 @@
-"""Tests of JAX functions that are read as layers: they are certified like the same torch network.
+"""Tests of JAX functions that are read as the layers of a network: they are certified like the same torch network.
 
-They are refused if they do anything else.
+A function that is no network of such layers is refused, and the message says why.
 """
 
 import jax

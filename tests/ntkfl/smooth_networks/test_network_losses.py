@@ -1,7 +1,7 @@
 """Tests of certificates of smooth networks under hinge, band and Huber's loss.
 
-They concern the lemmas, the samples that are kept, training, and refusals. A pull is the negative slope of the loss in
-an output.
+The tests concern the lemmas of the proof, the samples that a certificate keeps, training, and refusals. A pull is the
+negative slope of the loss in an output.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Tests of the certificate's inequalities for a window, a part of training in which every sample is used.
 
-They are compared with their formulas in mpmath, and no input of them may be left out. The lemma behind them is tested
-on single steps.
+The inequalities are compared with formulas in mpmath, and no input of an inequality may be left out. The lemma behind
+the inequalities is tested on single steps.
 """
 
 import re
