@@ -123,14 +123,14 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         yield _falls(at, "by_activations", where)
     for where, at in independent.items():
         yield _weights_first(at, where)
-    pairs = (  # `_difference` completes each claim by ": mean difference of the barriers, in nats"; "it" is the barrier
-        ("weight matching lowers it for independent models", GIT, INDEPENDENT, "by_weights", INDEPENDENT, "barrier"),
-        ("weight matching lowers it for models from one start", GIT, ONE_START, "by_weights", ONE_START, "barrier"),
-        ("connecting models to one anchor lowers the barrier", GUCCI, CONNECTED, "barrier", INDEPENDENT, "barrier"),
-        ("weight matching afterwards beats connecting", GUCCI, INDEPENDENT, "by_weights", CONNECTED, "barrier"),
-        ("both together beat connecting", GUCCI, CONNECTED, "by_weights", CONNECTED, "barrier"),
-        ("both together beat weight matching", GUCCI, CONNECTED, "by_weights", INDEPENDENT, "by_weights"),
-        ("FedGuCci's clients beat FedAvg's aligned clients", GUCCI, FEDGUCCI, "barrier", FEDAVG, "by_weights"),
+    pairs = (  # `_difference` adds to each claim that it is about the mean difference of the barriers
+        ("weight matching lowers barriers, independent models", GIT, INDEPENDENT, "by_weights", INDEPENDENT, "barrier"),
+        ("weight matching lowers barriers, models of one start", GIT, ONE_START, "by_weights", ONE_START, "barrier"),
+        ("connecting models to one anchor lowers barriers", GUCCI, CONNECTED, "barrier", INDEPENDENT, "barrier"),
+        ("weight matching lowers barriers more than an anchor", GUCCI, INDEPENDENT, "by_weights", CONNECTED, "barrier"),
+        ("weight matching lowers barriers, connected models", GUCCI, CONNECTED, "by_weights", CONNECTED, "barrier"),
+        ("connecting lowers barriers, matched models", GUCCI, CONNECTED, "by_weights", INDEPENDENT, "by_weights"),
+        ("FedGuCci's clients: lower barriers than FedAvg's, matched", GUCCI, FEDGUCCI, "barrier", FEDAVG, "by_weights"),
     )
     for claim, source, kind, name, other, their_name in pairs:
         yield _difference(claim, source, (cells.sel(models=kind), name), (cells.sel(models=other), their_name))
@@ -142,7 +142,7 @@ def _falls(cells: Cells, name: str, where: str) -> Answer:
 
     The conjecture gives no number for this power.
     """
-    claim = f"the barrier of independent models falls with the width {AFTER[name]}, {where}: its power is below 0"
+    claim = f"the barrier of independent models falls with the width {AFTER[name]}, {where}: power below 0"
     at_widths = zip(
         cells.width.to_numpy(), samples(cells[name], "width"), samples(errors(cells, name), "width"), strict=True
     )

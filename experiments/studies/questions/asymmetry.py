@@ -25,7 +25,7 @@ from ntkfl import Estimate, Problem, Setup, data
 
 N_SAMPLES, FEATURES, CLIENTS, STEPS = 6, 4, 3, 8
 MEAN, FLUCTUATION = -0.5, -0.75  # mean and fluctuation of the asymmetry scale like these powers of the width
-CHECK = "checks the code: it is so by the definition, whatever the networks"
+CHECK = "checks the code: the claim holds for all networks by the definition of H(t,k)"
 DIFFERENCE, ETA, ROUND, STEP = "asymmetry", "eta_local", "round", "local_step"
 
 
@@ -116,7 +116,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
         "asymmetry",
         f"How far the Gram matrix of a local step is from symmetric: 0 at k = 0 (not on the axis), then growing "
         f"with k and eta_local, falling with the width. n = {N_SAMPLES}, d = {FEATURES}, {CLIENTS} clients; "
-        f"{cells.sizes[SEED]} seeds; {BARS}. Lines: the powers of its two parts, through the first point.",
+        f"{cells.sizes[SEED]} seeds; {BARS}. Lines: powers of the mean and the fluctuation, through the first point.",
         "Asymmetry against the local step, growing, and against the width, falling between two power laws.",
         panels,
     )

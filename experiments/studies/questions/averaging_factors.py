@@ -24,7 +24,7 @@ EPS = float(np.finfo(float).eps)
 FACTORS = tuple(field.name for field in fields(ErrorFactors))
 PARTS = ("train_bias", "heterogeneity_bias", "cross", "variance", "covariance", "remainder")
 DOMINATES = "IMA, section 5.3.1, Figure 2"
-CHECK = "checks the code: it is so by algebra, whatever the networks"
+CHECK = "checks the code: the claim holds for all networks by algebra"
 GAP, SCALE = "squared_gap", "scale"
 
 

@@ -105,10 +105,10 @@ def charts(cells: Cells) -> Iterable[Chart]:
     of_widths = tuple(points(f"K = {k}", off.sel(clients=k), "width", mean) for k in cells.clients.to_numpy())
     yield Chart(
         "group-connectivity",
-        f"Loss of the average of K clients less the mean of their losses, and its distance from the kernel "
-        f"regime's; {POINTS} points on the circle split into arcs, {STEPS} local steps of {ETA:g}; "
-        f"{cells.sizes[SEED]} seeds; {STUDENT_BARS}.",
-        "Group barrier against the number of clients, negative and close to its limit; its distance from that.",
+        f"Group barrier: the loss of the averaged model of K clients less the mean of their losses. Right: the "
+        f"barrier's distance from its value in the kernel regime. {POINTS} points on the circle split into arcs, "
+        f"{STEPS} local steps of {ETA:g}; {cells.sizes[SEED]} seeds; {STUDENT_BARS}.",
+        "Group barrier against the number of clients, negative and close to its limit; its distance from the limit.",
         (
             Panel("group barrier", Label("clients K", log=True), Label("L(mean) - mean of L"), of_clients),
             Panel("distance from the kernel regime", WIDTHS, Label("mean |B_m - B_inf|", log=True), of_widths),

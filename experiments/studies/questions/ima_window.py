@@ -74,7 +74,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _against_exact(cells: Cells) -> Answer:
-    claim = "E v(T)^2 is that of the recursion of mean and covariance: mean over cells of the ratio"
+    claim = "E v(T)^2 equals its value by the recursion of mean and covariance: mean over cells of the ratio"
     ratio = ((cells.left / cells.exact) ** 2).to_numpy().ravel()
     ratio = ratio[~np.isnan(ratio)]
     if len(ratio) < FEWEST_CELLS:

@@ -36,8 +36,8 @@ METHODS = {"fedavg": {}, "fedavgm": {"momentum": 0.9}, "scaffold": {}}
 SOURCE = "docs/proofs/linear_methods.md#rounds-without-a-matrix"
 QUANTITIES = {
     "outputs": "|y_m(t) - y_inf(t)| / |y|",
-    "linear": "the same of the network's linearisation",
-    "bent": "|network - its linearisation| / |y|, of outputs",
+    "linear": "|y_lin(t) - y_inf(t)| / |y|, y_lin of the linearisation",
+    "bent": "|y_m(t) - y_lin(t)| / |y|",
     "moved": "|y_inf(t)| / |y|, how far the limit has gone",
     "accuracy": "test accuracy of the network",
     "accuracy_linear": "test accuracy of its linearisation",
@@ -247,7 +247,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
         f"Networks trained on {int(cells.images)} images of Fashion-MNIST against the exact limit of their method: "
         f"{QUANTITIES['outputs']} after the last round; over the rounds with {widest} neurons. {PARTITION}, "
         f"K = {SETUP.local_steps}, eta_local = {float(cells.step):g} / max_c |H_cc|; {cells.sizes[SEED]} seeds.",
-        "Against the width outputs approach the limit; over the rounds a network leaves it.",
+        "The wider the networks, the nearer are the outputs to the limit; in later rounds the outputs leave the limit.",
         tuple(panels),
     )
 

@@ -32,7 +32,7 @@ QUANTITIES = {
     "outputs": "max_t |y_m(t) - y_inf(t)| / |r_0|",
     "prediction": "RMS over test points of f(x, T) less its limit",
 }
-NOTE = "the interval holds the change of the slope without the two smallest widths"
+NOTE = "the interval includes the change of the slope if the two smallest widths are left out"
 
 
 @cache

@@ -102,7 +102,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
             f"epsilon {epsilon:g}: larger initial weights leave a smaller loss (logarithm of the ratio of the losses)"
         )
         if min(len(small), len(large)) < FEWEST_COMPARED or len(small) != len(large):
-            yield untested(claim, SOURCE, 0.0, f"{FEWEST_COMPARED} seeds that both have are needed")
+            yield untested(claim, SOURCE, 0.0, f"{FEWEST_COMPARED} seeds of both sizes of weights are needed")
             continue
         change = np.log(large) - np.log(small)
         difference = Estimate(float(change.mean()), half_width(change, LEVEL), f"Student, {LEVEL:.0%}")

@@ -126,7 +126,7 @@ def _where_growth_begins(cells: Cells) -> Answer:
     claim = "growth begins at eta_g = 2N / nu_max: boundary over limit, every eta_l below its own limit"
     lows, highs, _ = _boundaries(cells)
     if not len(lows):
-        reason = f"no column from a residual of {SMALL:g} or less, every run there"
+        reason = f"no column from a residual of {SMALL:g} or less has all its runs"
         return untested(claim, SOURCE, 1.0, reason, (SEED,) if cells.sizes[SIZE] else (SIZE,))
     slack = float(cells.finite_width.max()) * float(cells[SIZE].max())
     low, high = lows.max() - slack, highs.min() + slack

@@ -107,7 +107,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     yield upper(claim, "fedgucci/F9, Eq (36)", cells.barrier, cells.gap, errors(cells, "barrier"), unsure)
     claim = "sup over alpha of E_x |z_x(alpha)| <= R2, from one pass over the data"
     yield upper(claim, "fedgucci/R2", cells.gap, cells.data_bound, unsure)
-    claim = "sup over alpha of E_x |z_x(alpha)| <= Theorem 3.5 at the side of the cube that holds both"
+    claim = "sup over alpha of E_x |z_x(alpha)| <= Theorem 3.5 at the side of the cube that holds the networks"
     note = "trained networks are not drawn from the cube: a violation would not be one of Theorem 3.5"
     yield upper(claim, BEYOND_F9, cells.gap, cells.theorem, unsure, note=note)
 

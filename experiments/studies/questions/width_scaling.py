@@ -109,8 +109,8 @@ NUMBERS = {
     "step": "max_t max_r |u_r(t+1) - u_r(t)|",
     "local_step": "max over c, r, k of |w_{k,c,r}(t) - u_r(t)| at the middle round",
     "total_movement": "|U(T) - U(0)|_F",
-    "total_movement_limit": "the same at infinite width",
-    "frobenius_movement": "how far the two are apart",
+    "total_movement_limit": "|U(T) - U(0)|_F at infinite width",
+    "frobenius_movement": "distance of |U(T) - U(0)|_F from its value at infinite width",
     "flips": "share of the activation patterns that differ after round T",
     "jacobian": "|J(t,k) - J(0,0)|_F at the middle round",
     "complement": "max_k |H(t,k)^perp|_F at the middle round",
@@ -121,12 +121,12 @@ NUMBERS = {
 MATRICES = {
     "gram_drift": "H(T) - H(0)",
     "local_gram_drift": "H(t,k) - H(0) at the last local step of the middle round",
-    "asymmetry": "H(t,k) - H(t,k)^T there",
+    "asymmetry": "H(t,k) - H(t,k)^T at the last local step of the middle round",
 }
 PRINTED, EXACT = "remainder_over_printed_map", "remainder_over_exact_map"
 REMAINDERS = {
     PRINTED: "(sum_t |xi(t)|^2 / sum_t |r(t)|^2)^(1/2), xi over I - rho H_inf",
-    EXACT: "the same, xi over M = I - (eta_g/N) H_inf P",
+    EXACT: "(sum_t |xi(t)|^2 / sum_t |r(t)|^2)^(1/2), xi over M = I - (eta_g/N) H_inf P",
 }
 RATES: tuple[WidthRate, ...] = (*w.RATES, WEIGHTS, PATTERNS, REMAINDER)
 
