@@ -78,9 +78,9 @@ STATEMENTS = (
 # The claim holds in 60 of 60 trials, with a factor of three to spare. Many papers would print a figure of this and go
 # on. But sampling proves nothing: the trials are networks of 4096 neurons on generic points, where the share of
 # active neurons is close to its expectation on every sample. So if a form of your own holds in all its cases,
-# `verify` then searches for a counterexample for about ten seconds of processor time. Here the search finds one, and
-# the claim is *violated, broken by search*. The exit status is 3, because the form is recorded as open. `--no-attack`
-# leaves the search out.
+# `verify` then searches for a counterexample for about ten seconds of processor time. Here the search finds a
+# counterexample, and the claim is *violated, broken by search*. The exit status is 3, because the form is recorded as
+# open. `--no-attack` leaves the search out.
 #
 # ## Attack it
 #
@@ -199,8 +199,8 @@ STATEMENTS = (
 # %% [markdown]
 # ## From Python
 #
-# The file is an ordinary module. `bounds.load` returns its statements, which work like those of the catalogue. The
-# function `verify` only runs the cases. `verification.search.attack_held(verdicts)` then searches for
+# The file is an ordinary module. `bounds.load` returns its statements, which work like the statements of the
+# catalogue. The function `verify` only runs the cases. `verification.search.attack_held(verdicts)` then searches for
 # counterexamples.
 
 # %%

@@ -11,9 +11,9 @@
 # reset learns too, and its accuracy is only a few points lower.
 #
 # `ntkfl conform run` gives your code small problems, and tells it which client trains on which samples in every
-# round. After each round it compares the weights with those of a plain loop, to $10^{-10}$. If the weights differ,
-# the command names the first round and tensor that differ. If your code computes a known variant of the method, the
-# command names the variant too.
+# round. After each round the command compares your weights with the weights of a plain loop, to $10^{-10}$. If the
+# weights differ, the command names the first round and tensor that differ. If your code computes a known variant of
+# the method, the command names the variant too.
 #
 # ## An implementation
 #

@@ -276,8 +276,8 @@ except ValueError as error:
 # ## If a group is not connected: align the models, or connect them
 #
 # The strange barrier of the beginning goes away when the units are put back in order. `align` permutes the units of
-# the second network so that they are as near as possible to those of the first. This is an assignment problem, and it
-# is solved exactly, so no other order is nearer:
+# the second network so that they are as near as possible to the units of the first network. The choice of the order
+# is an assignment problem, which is solved exactly, so no other order is nearer:
 
 # %%
 from ntkfl.connectivity import align, align_group

@@ -131,8 +131,8 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # - **Samples**: with 200 samples instead of 50 the first certified residual is 2.8 to 6.5 times smaller, and with
 #   ReLU up to 11 times smaller.
 # - **Width**: with eight times the neurons the first certified residual is 1.2 to 2.9 times as large. In theory the
-#   first certified residual grows like $m^{1/2}$ once the kernel's smallest eigenvalue is that of infinite width.
-#   Here this eigenvalue still falls with the width.
+#   first certified residual grows like $m^{1/2}$ once the kernel's smallest eigenvalue is the eigenvalue at infinite
+#   width. In the study this eigenvalue still falls with the width.
 # - **Activation and parametrisation**: the first certified residuals are 1.03 to 1.2 times smaller with tanh than
 #   with erf, and 1.4 to 3.4 times smaller with GELU than with erf. With the standard parametrisation the first
 #   certified residuals are 3 to 5 times larger.
@@ -153,8 +153,8 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # 1024"` measures one row again. Without `--measure` the script writes both tables from the stored rows. The distance,
 # the window factor and the number of final classes belong to the first checkpoint that is certified. The class of a
 # test image is *final* if the certificate proves that further training does not change it. There are 500 test images.
-# All numbers are rounded in the direction that claims less. The seconds are those of one processor, counted from the
-# draw of the first weights:
+# All numbers are rounded in the direction that claims less. The seconds are processor time of one processor, counted
+# from the draw of the first weights:
 #
 # | images | n | network | readout | first certified residual | distance to a fit | 1 - window factor | final classes | s | GB |
 # |---|---|---|---|---|---|---|---|---|---|
@@ -399,8 +399,8 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # Methods with a memory can be certified too, at smaller residuals. An example has twenty digits, three layers with
 # erf and width 512, and two clients that take five local steps of .05. At the first weights of seed 0, the residual
 # that is estimated to be small enough is .0034 for `fl-ntk`, .0016 for `fedprox` (mu .1), .00059 for `fedavgm`
-# (momentum .9), .00052 for `feddyn` (alpha .5) and .00011 for `scaffold`. Each estimate took a second of one
-# processor or less.
+# (momentum .9), .00052 for `feddyn` (alpha .5) and .00011 for `scaffold`. Each of these estimates took at most one
+# second of one processor.
 #
 # The next cell certifies plain averaging with two clients that take three local steps each:
 

@@ -6,10 +6,10 @@
 # %% [markdown]
 # # A first verdict
 #
-# This page takes you from an installed `ntkfl` to a verdict that you understand. It shows one statement that holds, and
-# one that is false as a machine read it in a scan of its paper. It also shows the commands that compute both verdicts
-# again. It takes ten minutes, most of them reading. If the command `ntkfl` is not installed yet, see
-# [Install](../install.md).
+# This page takes you from an installed `ntkfl` to a verdict that you understand. The page shows one statement that
+# holds, and one statement that is false in the form that a machine read in a scan of its paper. It also shows the
+# commands that compute both verdicts again. It takes ten minutes, most of them reading. If the command `ntkfl` is not
+# installed yet, see [Install](../install.md).
 #
 # ## What there is to check
 #

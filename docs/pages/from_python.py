@@ -62,8 +62,8 @@ plt.show()
 # %% [markdown]
 # ## Statements with your own numbers
 #
-# A statement can be evaluated on your own numbers in ball arithmetic, in which each result has a proven error. It can
-# also be solved for a symbol. The symbols are explained in the [glossary](../glossary.md).
+# A statement can be evaluated on your own numbers in ball arithmetic, in which each result has a proven error. The
+# statement can also be solved for a symbol. The symbols are explained in the [glossary](../glossary.md).
 
 # %%
 import bounds

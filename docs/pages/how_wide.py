@@ -62,8 +62,9 @@ print("\n".join(run.communicate()[1].splitlines()[-2:]))
 # !ntkfl study status width
 
 # %% [markdown]
-# The same command continues the run, here with a process for each core. The results are bit for bit those of a run that
-# was not stopped. `--plot` draws the figures. (Progress goes to standard error, which this page leaves out.)
+# The same command continues the run, here with a process for each core. The results agree bit for bit with the
+# results of a run that was not stopped. `--plot` draws the figures. (Progress goes to standard error, which this page
+# leaves out.)
 
 # %%
 # !ntkfl study run width-scaling --out width --plot 2>/dev/null
@@ -189,7 +190,7 @@ print(f"gap at m = 2048: {float(gap[-1]):.4f}; gap 0.01 at m = {2048 * (float(ga
 
 # %% [markdown]
 # Labels are ±1, so a gap of 0.01 is one percent. Such a gap needs some thousands of neurons, whereas the theorem asks
-# for 1.4e19. For these data and these step sizes, this is the practical answer to the question.
+# for 1.4e19. For these data and these step sizes, some thousands of neurons are the practical answer to the question.
 #
 # The file's path can be given wherever a study's name can: `ntkfl study list digits_width.py`, `--dry-run`,
 # `--scheduler`. The function `seconds` in the file estimates the time of a cell. `--dry-run` adds these times up. A

@@ -141,11 +141,11 @@ plt.show()
 # reaches .828 after 100 rounds, SCAFFOLD .825, FedAvg .834, momentum .869.
 #
 # At this size the rounds can also be computed with the whole matrix in float64, without tiles. The next table
-# compares the results of tiles with these rounds. It has three kinds of columns "off". The first is the distance of
-# the training residuals, divided by $|y|$. The second is the largest error of an entry of the residuals. The third is
-# the error of the weights' movement $|U(t)-U(0)|_F$, divided by this movement. The column after each of these columns
-# has the bound that the computation with tiles states. `docs/limit_costs.py` measures the rows. A method took 42 to
-# 70 s of processor and 1.2 GB, including the rounds with the whole matrix:
+# compares the results of tiles with these rounds. The table has three kinds of columns "off". The first is the
+# distance of the training residuals, divided by $|y|$. The second is the largest error of an entry of the residuals.
+# The third is the error of the weights' movement $|U(t)-U(0)|_F$, divided by this movement. The column after each of
+# these columns has the bound that the computation with tiles states. `docs/limit_costs.py` measures the rows. A
+# method took 42 to 70 s of processor and 1.2 GB, including the rounds with the whole matrix:
 #
 # | | round | float32: residual off | bound | an entry off | bound | movement off | bound | float64: residual off | bound |
 # |---|---|---|---|---|---|---|---|---|---|
@@ -159,9 +159,10 @@ plt.show()
 # | | 10 | 1.3e-8 | 4.5e-5 | 4.2e-8 | 4.1e-4 | 8.9e-11 | 1.8e-5 | 2.9e-16 | 4.3e-8 |
 # | | 100 | 1.8e-7 | 1.7e-3 | 6.0e-7 | 8.4e-3 | 1.5e-9 | 2.7e-4 | 6.2e-16 | 2.9e-7 |
 #
-# No error is above its bound. The residuals of float64 tiles are within 2e-14 of those of the whole matrix. The
-# rounds with the whole matrix have rounding errors too, which are not bounded here. The bounds of the movement are
-# 120,000 to 1.7 million times its error, because roundings of single entries cancel in a sum over all entries.
+# No error is above its bound. The residuals with float64 tiles are within 2e-14 of the residuals with the whole
+# matrix. The rounds with the whole matrix have rounding errors too, which are not bounded here. The bounds of the
+# movement are 120,000 to 1.7 million times its error, because roundings of single entries cancel in a sum over all
+# entries.
 #
 # Another run of FedAvg with float32 tiles had 5000 images and 2500 classes, which were drawn at random, with two
 # images each. `left_estimate` computes what is left of the residual after a round, in a weighted norm, without
@@ -235,7 +236,7 @@ plt.show()
 #
 # The next table is for 4000 images on 100 clients, again with server rates at which the sum of the clients' largest
 # eigenvalues proves nothing. One run of 100 rounds has three methods, 10,000 other images to test on, and float32
-# tiles. It took 16 s of processor:
+# tiles. The run took 16 s of processor:
 #
 # | method | steps | left of the labels | its error is at most | test accuracy | error of the accuracy at most |
 # |---|---|---|---|---|---|
@@ -597,12 +598,12 @@ against_the_limit(
 # The study `image-limits` trains networks with ten readouts, and compares every round with the limit of the same
 # method. `dirichlet:0.3` splits the images among clients: one client for every hundred images, and at most 100
 # clients. Clients take 5 local steps. As above, `eta_local` is half of the step at which a client alone diverges. A
-# network is off its limit for two reasons: its kernel at the start is not that of infinite width, and its kernel
-# moves during training. To tell the two reasons apart, the study also trains the linearisation of each network around
-# its first weights, by the same steps. The kernel of a linearisation does not move. So the distance of the
+# network is off its limit for two reasons: its kernel at the start is not the kernel of infinite width, and its
+# kernel moves during training. To tell the two reasons apart, the study also trains the linearisation of each network
+# around its first weights, by the same steps. The kernel of a linearisation does not move. So the distance of the
 # linearisation from the limit is due to the first kernel alone. It is called *the first kernel's part* below. The
 # distance of the network from its linearisation is due to the movement of the kernel, and is called *the moving
-# kernel's part*. All distances are those of the outputs on all training images, over $|y|$:
+# kernel's part*. All distances are between outputs on all training images, divided by $|y|$:
 #
 # ![Distances from the limit and from the linearisation, and test accuracy, over the rounds](../image_limits.svg)
 #
@@ -702,14 +703,15 @@ against_the_limit(
 # and 4096 neurons are .0402 and .0205 off after round 3, and the moving kernel's part is .0066 and .0023.
 #
 # Under momentum, networks of 1024 neurons on all images are .099 and .095 off the limit after round 5, twice as far
-# as under FedAvg (.048 and .047). They are three times as far off their linearisation, .028 and .027 against .009.
-# Under SCAFFOLD the networks are .051 and .049 off. With 4096 neurons the distance is half as large, .048 under
-# momentum and .024 under SCAFFOLD. The moving kernel's part falls faster, from .028 to .010 and from .009 to .003.
+# as under FedAvg (.048 and .047). These networks are three times as far off their linearisation as under FedAvg, .028
+# and .027 against .009. Under SCAFFOLD the networks are .051 and .049 off. With 4096 neurons the distance is half as
+# large, .048 under momentum and .024 under SCAFFOLD. The moving kernel's part falls faster, from .028 to .010 and
+# from .009 to .003.
 #
-# These are the processor times of a network together with its limit. With 1024 neurons they are 205 s for FedAvg's
-# second network, 210 and 211 s under SCAFFOLD, and 338 and 282 s under momentum, where the 338 s include most of the
-# time for the tiles. With 4096 neurons they are 300 s for FedAvg's second network, 436 s under momentum, with the
-# tiles, and 457 s under SCAFFOLD. The memory was 9.6 to 10.0 GB with the pages of the tiles' file.
+# The following processor times are for a network together with its limit. With 1024 neurons they are 205 s for
+# FedAvg's second network, 210 and 211 s under SCAFFOLD, and 338 and 282 s under momentum, where the 338 s include
+# most of the time for the tiles. With 4096 neurons they are 300 s for FedAvg's second network, 436 s under momentum,
+# with the tiles, and 457 s under SCAFFOLD. The memory was 9.6 to 10.0 GB with the pages of the tiles' file.
 #
 # There are two controls. The first compares two networks of the same width with different first weights. Their
 # outputs $y_a$ and $y_b$ differ from the limit $y_\infty$ by $y_a - y_\infty$ and $y_b - y_\infty$. The inner product

@@ -78,8 +78,9 @@ psi, sign = pairs.activations(residual[-1]), start.signs[caught[:, 0]] * residua
 print(f"a_r r_i < 0: {np.mean(sign < 0):.0%};  psi in (0, 1): {np.mean((psi > 0) & (psi < 1)):.0%}")
 
 # %% [markdown]
-# $\psi$ is more than a condition. It is the activation, between 0 and 1, with which the neuron would stay where it
-# is. A caught neuron has this activation *on average*: $\psi$ is the share of rounds in which the neuron is active.
+# $\psi$ does not only decide whether a neuron is held. $\psi$ is also the activation, between 0 and 1, with which the
+# neuron would stay where it is. A caught neuron has this activation *on average*: $\psi$ is the share of rounds in
+# which the neuron is active.
 
 # %% tags=["noise:0.5"]
 active = late.mean(axis=0)[caught[:, 0], caught[:, 1]]

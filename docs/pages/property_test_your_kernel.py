@@ -153,15 +153,15 @@ print(check(quadratic, homogeneous=2, strictly_positive=None, examples=50))
 
 # %% [markdown]
 # `homogeneous=None` and `rotation_invariant=False` leave out the row of that property. As `strictly_positive` you can
-# pass a function of your own. It takes the data `x`, and returns whether the kernel must be strictly positive on
-# them.
+# pass a function of your own. Your function takes the data `x`, and returns whether the kernel must be strictly
+# positive on these data.
 #
 # ## In your own tests
 #
 # `check(kernel).ok` is a test in one line. For properties of your own, `bounds.strategies` has the Hypothesis
 # strategies that `check` draws from: `unit_data`, `nearly_parallel`, `antipodal_families`, `labels`, `partitions`,
 # `problems`, `setups`. The strategies draw directions from small integers, so that Hypothesis shrinks examples to
-# simple ones such as (1, 0).
+# simple examples such as (1, 0).
 
 # %%
 # %%writefile test_my_kernel.py

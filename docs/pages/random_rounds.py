@@ -13,9 +13,9 @@
 #
 # ## Shuffled passes against independent batches
 #
-# In most training a client shuffles its samples and goes through them once. This is called a pass. If each batch is
-# drawn independently of the others instead, some samples may be taken twice and others not at all. Here are two local
-# passes in batches of one sample, and the same number of independent steps:
+# In most training a client shuffles its samples and goes through them once. One such walk through all samples is
+# called a pass. If each batch is drawn independently of the others instead, some samples may be taken twice and
+# others not at all. Here are two local passes in batches of one sample, and the same number of independent steps:
 
 # %%
 import warnings
@@ -130,12 +130,12 @@ _ = panel.legend(fontsize="small")
 #
 # Clients may be drawn too. The clients that are drawn for a round are called its cohort. `ntkfl privacy` tries
 # cohorts of all clients, of a half, and so on to a sixteenth of them, or of the shares that `--participation` gives.
-# It says which size of the cohort is best, and which other sizes may be as good. If fewer clients are drawn, a budget
-# asks for less noise on the sum of the drawn clients' updates, since a client that is seldom drawn reveals little.
-# But a mean over fewer clients has a larger share of this noise: at epsilon = 4, with 200 clients, the residual is
-# .464 of the labels if all clients take part, and .878 if a tenth of them does. If the drawn clients are known, an
-# update has a Gaussian distribution, but over all draws it does not. So the clipping norm is the length of the
-# longest update in 1375 simulated training runs. If one training run in a hundred had a longer update, the chance
+# The command says which size of the cohort is best, and which other sizes may be as good. If fewer clients are drawn,
+# a budget asks for less noise on the sum of the drawn clients' updates, since a client that is seldom drawn reveals
+# little. But a mean over fewer clients has a larger share of this noise: at epsilon = 4, with 200 clients, the
+# residual is .464 of the labels if all clients take part, and .878 if a tenth of them does. If the drawn clients are
+# known, an update has a Gaussian distribution, but over all draws it does not. So the clipping norm is the length of
+# the longest update in 1375 simulated training runs. If one training run in a hundred had a longer update, the chance
 # that none of 1375 runs has such an update would be one in a million ({doc}`../proofs/random_rounds`).
 #
 # `ntkfl privacy` and `random_rounds(noise=...)` refuse FedDyn with noise. The server of FedDyn sums up the
@@ -162,8 +162,8 @@ panel.set(xscale="log", yscale="log", xlabel="rounds", ylabel="expected loss")
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
-# The falling rate has less loss than the constant rate 8 from the fifth round on. It has less loss than the constant
-# rate 1 until both reach the same final loss.
+# The falling rate has less loss than the constant rate 8 from the fifth round on. The falling rate has less loss than
+# the constant rate 1 until both reach the same final loss.
 #
 # Clients may also take turns instead of being drawn: `cohorts` names the clients of rounds 0, 1, and so on, and then
 # begins again. The next two commands have two of the four clients in each round. In the first command the clients
@@ -182,11 +182,11 @@ _ = panel.legend(fontsize="small")
 # ## One run is not the mean
 #
 # All of the above are means over the draws. How far from its mean is the loss of one run? `square_variance` computes
-# the exact variance of $|y-f|^2$. It goes through every possible round, so it is limited to some ten samples.
-# `chance_above` bounds the chance that $|y-f|^2$ exceeds a given level. It needs only the first two moments of the
-# residual, so it can take as many samples as these moments can be computed for. `sampled_rounds` estimates all of
-# these quantities, with errors, from independent runs. Here are the three functions on ten images, with two of four
-# clients in each round and batches of two:
+# the exact variance of $|y-f|^2$. This function goes through every possible round, so it is limited to some ten
+# samples. `chance_above` bounds the chance that $|y-f|^2$ exceeds a given level. This function needs only the first
+# two moments of the residual, so it can take as many samples as these moments can be computed for. `sampled_rounds`
+# estimates all of these quantities, with errors, from independent runs. Here are the three functions on ten images,
+# with two of four clients in each round and batches of two:
 
 # %%
 few, setup, drawn = ntkfl.data.digits(n=10, clients=4), ntkfl.Setup(eta_local=0.1), {"participation": 0.5}

@@ -90,7 +90,7 @@ for process in reversed(cluster):
 #
 # `gram.initial` never holds the whole network: neurons are drawn, counted in packed bits and discarded, at any width.
 # `gram.infinite` computes its matrix tile by tile and can write it into an array of yours. This array may lie on the
-# disk, so that the matrix may be larger than memory. Here this is done for all 1797 digits:
+# disk, so that the matrix may be larger than memory. The next cell writes the matrix of all 1797 digits to the disk:
 
 # %%
 import numpy as np
@@ -163,10 +163,10 @@ print("H(0) the same bits:", np.array_equal(counted, ntkfl.gram.initial(problem.
 #   the result.
 # * `simulate` on GPUs needs a CUDA build of JAX, and `devices=jax.devices("gpu")`. The program asks JAX for matrix
 #   products in full precision (some GPUs would otherwise multiply with ten bits).
-# * `gram.initial` on GPUs needs the same build of JAX and the same `devices=`. It multiplies the activation patterns
-#   as matrices of 8-bit integers, which is exact. If rounding in float64 leaves open whether a neuron is active on a
-#   sample, this neuron is counted on the processor. Where the devices are processors, this way of counting is slower
-#   than packed bits.
+# * `gram.initial` on GPUs needs the same build of JAX and the same `devices=`. With `devices=` the function
+#   multiplies the activation patterns as matrices of 8-bit integers. Such products are exact. If rounding in float64
+#   leaves open whether a neuron is active on a sample, this neuron is counted on the processor. Where the devices are
+#   processors, this way of counting is slower than packed bits.
 #
 # If the named device does not exist, the option is refused with a message of one line, before anything is computed.
 # `ntkfl doctor` says which devices were found.
@@ -224,5 +224,5 @@ for host in hosts:
 #
 # A study needs no run over several hosts. Its cells are independent of each other, so give the study a Dask cluster.
 #
-# Where next: [Performance](../performance) compares the times with those of other libraries, and `ntkfl bench`
+# Where next: [Performance](../performance) compares the times with the times of other libraries, and `ntkfl bench`
 # measures the times on your machine.

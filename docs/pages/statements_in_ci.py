@@ -54,7 +54,7 @@ STATEMENTS = (
 # !ntkfl attack my_lemma.py --replay counterexample_mine_largest_eigenvalue_stated.json
 
 # %% [markdown]
-# These lines are for GitHub Actions. They keep the replay file if the job fails:
+# The next lines are for GitHub Actions. They keep the replay file if the job fails:
 #
 # ```yaml
 #       - run: ntkfl attack my_lemma.py --budget 60s

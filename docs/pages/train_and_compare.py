@@ -119,8 +119,8 @@ plt.show()
 # ## A method of your own
 #
 # A method has four parts: the objective, the gradient rule, what a client does around its steps, and what the server
-# does. Write only the parts that differ from those of FedAvg. A client sends a difference: its weights after training
-# less those that it received. The method in this example limits the length of this difference:
+# does. Write only the parts that differ from the parts of FedAvg. A client sends a difference: its weights after
+# training less those that it received. The method in this example limits the length of this difference:
 
 # %%
 # %%writefile clipped.py
