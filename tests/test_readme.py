@@ -88,7 +88,7 @@ def test_the_numbers_of_the_readme_are_those_of_the_findings_and_docs_execute_wr
 def test_the_findings_page_is_of_forms_that_are_there_and_says_what_changes_where_one_differs():
     """The findings page has existing forms only, and says what changes where a form differs.
 
-    `ntkfl findings` writes it, so a form that is newer than the page may be missing there.
+    `ntkfl findings` writes the page, so a form that is newer than the page may be missing there.
     """
     every = FINDINGS[FINDINGS.index("## All verdicts") :]
     cells = [[cell.strip() for cell in line.split("|")] for line in every.splitlines() if line.startswith("|")]
@@ -110,7 +110,8 @@ def test_what_the_readme_links_to_is_there(target):
 def test_the_picture_is_drawn_from_the_stored_numbers_and_shows_a_form_that_fails_beside_one_that_holds():
     """The picture is drawn from the stored numbers, and shows a form that fails beside one that holds.
 
-    Only words and the number of marks are compared, because another version of matplotlib may place them differently.
+    Only words and the number of marks are compared, because another version of matplotlib may place words and marks
+    differently.
     """
 
     def seen(svg):

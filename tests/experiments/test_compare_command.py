@@ -1,6 +1,6 @@
-"""Tests of `ntkfl compare`: its runs are those of `ntkfl train`, its intervals those of a paired t-test.
+"""Tests of `ntkfl compare`: its runs are those of `ntkfl train`.
 
-The runs are kept.
+The intervals are those of a paired t-test. The runs are kept.
 """
 
 import json

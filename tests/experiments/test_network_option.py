@@ -140,7 +140,7 @@ module = torch.nn.Sequential(torch.nn.Linear(1, 40), torch.nn.Tanh(), torch.nn.L
 
 
 def test_conditions_of_the_kernel_without_biases_are_asked_of_no_other(tmp_path):
-    """Conditions on the rows that belong to the kernel without biases are checked for no other kernel.
+    """The conditions that the kernel without biases sets for rows are checked for no other kernel.
 
     On such rows kernels with biases and kernels of user networks have lambda_min > 0.
     """

@@ -1,6 +1,7 @@
 """Tests of the comparison of two sides whose true values are only known to lie in intervals (enclosures).
 
-The position of the two intervals alone decides the outcome, which is wrong in neither direction.
+The position of the two intervals alone decides the outcome. A true claim is never called violated. A false claim is
+never called true, except that an equality may be off by a small tolerance.
 """
 
 from dataclasses import replace

@@ -182,7 +182,7 @@ def test_eigenvalues_that_nearly_meet_are_enclosed(gap, n):
 def test_eigenvalues_of_any_matrix_in_the_ball_are_enclosed(a, radius, corner):
     """The eigenvalues of any matrix in the ball are enclosed.
 
-    Their radius is at most n^2 times the radius of the entries, up to rounding.
+    The radius of an enclosure is at most n^2 times the radius of the entries, up to rounding.
 
     Let Q be the matrix of eigenvectors, and E the errors of the entries. A column of Q has a 1-norm of at most sqrt n,
     and a row of Q^T E Q has n entries.

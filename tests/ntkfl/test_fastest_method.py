@@ -283,9 +283,9 @@ def test_steps_from_some_samples_are_tuned_on_all(monkeypatch):
 
 
 def _as_good(problem, tiled, whole, how, ratio):
-    """Asserts that each row has the numbers of the method's regime.
+    """Asserts that each row has the numbers that its method's regime gives.
 
-    It must not need many more rounds than the best setting of another search.
+    A row must not need many more rounds than the best setting of another search.
     """
     best = {tuned.label: tuned for tuned in whole.best}
     assert {tuned.label for tuned in tiled.best} == set(best)

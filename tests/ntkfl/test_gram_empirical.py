@@ -202,10 +202,10 @@ def test_against_neural_tangents(implementation, outputs):
 
 
 def test_gradients_that_are_nearly_of_rank_one_are_not_taken_for_it():
-    """Gradients that nearly have rank one are not treated as if they had.
+    """Gradients that nearly have rank one are not treated as gradients of rank one.
 
-    The second use of the matrix has 2^-30 of the size of the first. This is above rounding, so the kernel must include
-    it.
+    The second use of the matrix has 2^-30 of the size of the first use. This size is above rounding, so the kernel must
+    include the second use.
     """
 
     def features(params, x):

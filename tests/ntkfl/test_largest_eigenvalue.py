@@ -79,8 +79,8 @@ def test_the_bound_is_the_eigenvalue_where_it_stands_out():
 def test_errors_are_bounded_up_to_the_limit_of_the_server_rate(method, options, most, seed, dtype):
     """Errors are bounded up to the limit of the server rate.
 
-    At .97 of the limit the sum of the clients' own largest eigenvalues exceeds the limit, so that it would prove
-    nothing.
+    At .97 of the limit the sum of the clients' own largest eigenvalues exceeds the limit. A bound by this sum would
+    prove nothing there.
     """
     problem, setup = ragged([3, 9, 5], d=12, seed=seed), Setup(eta_local=0.3, local_steps=4)
     points = np.random.default_rng(seed).standard_normal((3, 12))
@@ -187,7 +187,7 @@ def exact_largest(problem, method, options, setup):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("method", "options"), REMEMBERING[:1] + REMEMBERING[3:], ids=lambda part: str(part))
 def test_at_the_largest_steps_the_bound_is_of_the_exact_blocks(method, options, seed):
-    """At the largest steps only rounds that do grow are said to grow.
+    """Near the largest stable steps, only rounds that do grow are said to grow.
 
     The steps are those at which the exact eigenvalue is 2, and steps close by.
     """

@@ -1,4 +1,4 @@
-"""Tests of `limit_curves`: residuals and accuracies over the rounds agree with the regime that has the whole matrix.
+"""Tests of `limit_curves`: residuals and accuracies by round agree with those of the regime with the whole matrix.
 
 A run that was killed continues where it was.
 """

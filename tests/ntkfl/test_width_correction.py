@@ -92,7 +92,8 @@ def test_gram_correction_is_the_closed_sum_with_its_sign():
 def test_the_linearised_network_leaves_a_remainder_of_second_order():
     """The linearised network leaves a remainder of second order.
 
-    It is trained on its parameters. Its distance from the limit falls as m^(-1/2), and the remainder falls as 1/m.
+    The linearised network is trained on its parameters. Its distance from the limit falls as m^(-1/2). The remainder
+    that the correction leaves falls as 1/m.
     """
     problem, rounds = data.sphere(6, 4, seed=0, clients=3, labels="uniform"), np.arange(31)
     limit = kernel_regime(problem, SETUP).outputs(rounds)

@@ -17,7 +17,7 @@ from verification.applicability import Applies, applicable
 from verification.engine import verify
 
 FEW = ("fl-ntk/B.12", "fl-ntk/X.1", "fl-ntk/B.3-unbounded-labels", "fl-ntk/A.1", "fl-ntk/L6.1", "fl-ntk/B.3")
-# The first is a rate over widths, the second a bound at the largest of several widths.
+# The first statement claims a rate over widths, and the second a bound at the largest of several widths.
 ALONG_WIDTHS = ("fl-ntk/L6.1", "fl-ntk/method-limits")
 
 
@@ -46,7 +46,7 @@ def test_it_says_of_one_case_what_verdicts_say_and_sorts_it(options):
     wide = by_name["fl-ntk/B.3-unbounded-labels", Form.REPAIRED]
     assert wide.applies is Applies.NO and wide.why.startswith("steps-of-the-proof: eta_l and eta_g eta_l")
     names = {applied.statement.id for applied in sorted_forms}
-    # A.1 is not about data, and L6.1 needs networks of several widths.
+    # Statement A.1 is not about data, and statement L6.1 needs networks of several widths.
     assert "fl-ntk/A.1" not in names and "fl-ntk/L6.1" not in names
     forms = sum(len(get(name).forms) for name in FEW)
     assert len(sorted_forms) + left_out == forms and left_out >= 4

@@ -51,7 +51,7 @@ def test_the_sharpest_come_first_and_their_outcomes_are_those_of_verify(options)
     checked = first_look([get(name) for name in FEW], unit)
     ids = [check.looked.statement.id for check in checked.checked]
     assert {"fl-ntk/Eq16", "fl-ntk/X.1"} <= set(ids)
-    # X.11 and deep/kernel are costly, B.3 is vacuous, and B.12 has left/right below 1e-3.
+    # X.11 and deep/kernel are costly statements, B.3 is vacuous here, and left/right of B.12 is below 1e-3.
     left = {"fl-ntk/X.11", "deep/kernel", "fl-ntk/B.3", "fl-ntk/B.12"}
     assert not left & set(ids) and not {"fl-ntk/X.11", "deep/kernel"} & {look.statement.id for look in checked.looked}
     kinds = [check.looked.applies for check in checked.checked]
@@ -106,7 +106,7 @@ def test_cases_too_large_for_the_machine_are_refused(command, options, monkeypat
 
 
 def test_a_step_is_found_for_the_largest_rows(tmp_path):
-    """A step is found for the largest rows, on which the first round of the default step overflows float64."""
+    """A step size is found even for rows so large that the first round at the default step size overflows float64."""
     (tmp_path / "far.csv").write_text("a,b,y\n1e90,0,1\n0,1e90,-1\n")
     problem = data.named(str(tmp_path / "far.csv"), clients=1)
     step = for_a_look(problem, Options(data=str(tmp_path / "far.csv"))).eta_local

@@ -100,11 +100,11 @@ SLOW = [pytest.param(f"fl-ntk/{name}", marks=pytest.mark.slow) for name in ("ave
 
 @pytest.mark.parametrize("identifier", ["fl-ntk/X.5", *SLOW])
 def test_a_search_finds_nothing_against_what_is_proved(identifier, monkeypatch):
-    """A search finds nothing against what is proved.
+    """A search finds no counterexample to proved statements.
 
-    Each of these statements was once wrongly called violated, because of a second round, or of labels far above the
-    residual. Both violations appeared within few rounds, and searches up to hundreds of rounds would train for
-    minutes.
+    Each of these statements was once wrongly called violated, because of a second round or because of labels far above
+    the residual. Either wrong violation appeared within few rounds. Longer searches, of up to hundreds of rounds, would
+    train for minutes.
     """
     monkeypatch.setattr("verification.search.ascent.MOST_ROUNDS", 16)
     assert attack(get(identifier), Form.NEW, examples=40, seconds=float("inf"), seed=7).counterexample is None

@@ -110,7 +110,7 @@ def test_the_automatic_step_passes_every_hypothesis_of_every_statement(limits):
 def test_a_plan_gives_each_form_its_step_and_does_not_run_what_its_first_case_rejects(data):
     options = Options(data=data, unit=True, trials=5, width=64, rounds=3, eta_local=0.5)
     plans, others = plans_on_data([MOVEMENT, get("fl-ntk/A.2")], [Form.PROVED, Form.NEW], options, auto_step=True)
-    assert [plan.options.eta_local for plan in plans] == [0.0157] and others == 1  # A.2 is not about data.
+    assert [plan.options.eta_local for plan in plans] == [0.0157] and others == 1  # Statement A.2 is not about data.
     said = "forms checked on your data: 1, 1 with a smaller eta_local of their own, from 0.0157 to 0.0157; 1 are not"
     assert _plan_lines(plans, options.eta_local, others)[0].startswith(said)
     (planned,) = verify_planned(plans)

@@ -37,7 +37,8 @@ def test_a_cell_is_what_a_plain_loop_finds():
 def cell(point, mean=-0.5, spread=-0.75, first=0.0):
     """Returns an invented cell.
 
-    Its mean goes like m^mean, and its fluctuations go like m^spread and the root of eta_l k. Both are 0 at k = 0.
+    The cell's mean is proportional to m^mean, and its fluctuations are proportional to m^spread and to the root of
+    eta_l k. Mean and fluctuations are 0 at k = 0.
     """
     entropy = (point["width"], int(1e4 * point["eta_local"]), point["round"], point["seed"])
     rng, m = np.random.default_rng(entropy), float(point["width"])

@@ -44,7 +44,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
         response[block] = 0.4 * (2 * np.eye(len(own)) - 0.4 * limit[block])
     assert measured["rate"] == pytest.approx(np.abs(np.linalg.eigvals(np.eye(16) - limit @ response)).max(), rel=1e-9)
     assert measured["small"] == pytest.approx(0.8 * np.linalg.norm(limit, 2))
-    assert np.isnan(measured["rate_bound"])  # X.3b only concerns server steps up to 1.
+    assert np.isnan(measured["rate_bound"])  # Statement X.3b only concerns server steps up to 1.
     assert measured["rounds_limit"] == pytest.approx(measured["rounds_run"], rel=0.1)
 
 

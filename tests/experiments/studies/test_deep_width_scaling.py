@@ -134,7 +134,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
 def test_the_limit_is_that_of_the_networks(network):
     """The mean kernel of drawn networks agrees with the limit.
 
-    It differs from the limit by at most chance and a bias of order 1/m in each direction.
+    The mean kernel differs from the limit by at most chance and a bias of order 1/m in each direction.
     """
     from ntkfl import gram
 
@@ -222,8 +222,9 @@ def test_what_bends_is_said_with_its_widest_rungs():
 
 
 def test_networks_together_have_the_power_of_each_whatever_their_size():
-    """All networks together give the power of each one, even if one network's distances are all a thousand times
-    larger.
+    """All networks together give the power that each network has.
+
+    This holds even if all distances of one network are a thousand times larger.
     """
 
     def far(point):

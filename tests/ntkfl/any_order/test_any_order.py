@@ -1,6 +1,7 @@
 """Tests of the certificate for training in any order, in the notation of docs/proofs/any_order.md.
 
-Its numbers are compared with ball arithmetic of 300 bits, and its promises with runs in random and adversarial orders.
+The certificate's numbers are compared with ball arithmetic of 300 bits, and its promises with training in random and
+adversarial orders.
 """
 
 import os

@@ -161,7 +161,7 @@ def near_a_held_fit(seed, held=True):
 def test_one_step_keeps_to_the_lemma_with_pairs_held(seed, length):
     """One step satisfies the lemma, whatever derivative is chosen at a kink.
 
-    It says that |e+|^2 <= |e|^2 - (eps/2) sum eta r^2 + sum eta L^2 |e|^4 / (2 eps).
+    The lemma says that |e+|^2 <= |e|^2 - (eps/2) sum eta r^2 + sum eta L^2 |e|^4 / (2 eps).
     """
     fit, network, pairs, rng = near_a_held_fit(seed)
     # About half of these pairs are on their kinks in `network` too.

@@ -150,7 +150,7 @@ def curved(bend):
 def test_one_step_keeps_to_the_lemma(bend, size, step, angle, late):
     """One step satisfies the lemma for y = 0 and the fit (0, 0).
 
-    It says that |e+|^2 <= |e|^2 - (eps/2) eta r^2 + eta L^2 |e|^4 / (2 eps).
+    The lemma says that |e+|^2 <= |e|^2 - (eps/2) eta r^2 + eta L^2 |e|^4 / (2 eps).
     """
     f, gradient = curved(bend)
     t = size * np.array([np.cos(angle), np.sin(angle)])
