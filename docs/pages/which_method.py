@@ -34,9 +34,9 @@
 #   gained. The floor is not a method.
 #
 # On these clients more local steps help little from $K = 5$ on. Momentum at the server helps, and costs no
-# communication. `cyclic` lets the clients train in turn, each from the model of the client before. It needs few
-# rounds, but in each round the four clients have to wait for one another. The floor is for clients who train at the
-# same time, and does not apply to `cyclic`.
+# communication. `cyclic` lets the clients train in turn, each from the model of the client before. Cyclic training
+# needs few rounds, but in each round the four clients have to wait for one another. The floor is for clients who
+# train at the same time, and does not apply to `cyclic`.
 #
 # ## Clients with unlike data
 #
@@ -72,8 +72,8 @@ legend = panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1
 #
 # ## One method, at steps of yours
 #
-# `ntkfl rate --method` takes the options of `ntkfl train`. It says whether the rounds are stable, and prints the rate
-# and the largest stable step:
+# `ntkfl rate --method` takes the options of `ntkfl train`. The command says whether the rounds are stable, and prints
+# the rate and the largest stable step:
 
 # %%
 # !ntkfl rate --data digits --n 50 --clients 4 --local-steps 5 --eta-local 0.5 --method fedavgm --option momentum=0.6
@@ -149,11 +149,11 @@ for steps in (1, 4):
 # samples have less noise ({doc}`random_rounds`).
 #
 # Are these settings ranked in the same order when networks are trained? The study `outer-ranking` takes three outer
-# optimizers and two values of K, for 20 rounds on 200 images (5 clients, `shards:2`). It tunes the steps of each of
-# these six combinations twice, for batches of four and for full batches. With each of the twelve settings it trains
-# two-layer networks, with batches of four. The steps tuned for full batches diverge, as predicted. The table has the
-# steps tuned for batches of four. The losses of trained networks are geometric means over five networks, or over
-# eight runs of the CNN:
+# optimizers and two values of K, for 20 rounds on 200 images (5 clients, `shards:2`). The study tunes the steps of
+# each of these six combinations twice, for batches of four and for full batches. With each of the twelve settings it
+# trains two-layer networks, with batches of four. The steps tuned for full batches diverge, as predicted. The table
+# has the steps tuned for batches of four. The losses of trained networks are geometric means over five networks, or
+# over eight runs of the CNN:
 #
 # | outer | K | expected loss | width 4096 | width 16384 | `cnn:64`, expected | `cnn:64` |
 # |---|---|---|---|---|---|---|
@@ -189,14 +189,14 @@ _ = panel.legend(fontsize="small")
 # means, in which diverging steps hide the other differences: only 8 and 5 pairs differed clearly there, all of them
 # as predicted. In many of the 36 and 37 pairs one setting diverges and the other does not.
 #
-# A small network with convolutions (`cnn:64`) is predicted by its own kernel at the start. Its losses follow the
-# prediction less well: with K = 4 it learns faster than its kernel says (Nesterov .165 for an expected .294). Its
-# ranking follows the prediction: in eight runs of each of the twelve settings 14 of 66 pairs differ clearly, all of
-# these are ordered as predicted, and tau is .85. (In a first run, with K = 4 alone, 9 pairs differed clearly, and 8
-# of them were ordered as predicted.) Averaging with K = 4 ends below Nesterov and momentum with K = 1, against the
-# prediction, but the differences are within the error. The steps that are predicted to be best also train best, and
-# cost no extra round in 20. The steps tuned for full batches end at losses of .57 to 1.9 with one local step, where
-# 1.2 to 53 were expected.
+# A small network with convolutions (`cnn:64`) is predicted by its own kernel at the start. The losses of this network
+# follow the prediction less well: with K = 4 the network learns faster than its kernel says (Nesterov .165 for an
+# expected .294). Its ranking follows the prediction: in eight runs of each of the twelve settings 14 of 66 pairs
+# differ clearly, all of these are ordered as predicted, and tau is .85. (In a first run, with K = 4 alone, 9 pairs
+# differed clearly, and 8 of them were ordered as predicted.) Averaging with K = 4 ends below Nesterov and momentum
+# with K = 1, against the prediction, but the differences are within the error. The steps that are predicted to be
+# best also train best, and cost no extra round in 20. The steps tuned for full batches end at losses of .57 to 1.9
+# with one local step, where 1.2 to 53 were expected.
 #
 # ## What this does not say
 #
@@ -209,9 +209,10 @@ _ = panel.legend(fontsize="small")
 #   fastest --train 16384` trains a network of that width with the best steps of each method, and names the pairs of
 #   methods that training puts in the order opposite to the prediction. The predictions are worst for steps that are
 #   tuned to the edge of stability: FedAvg's server step and heavy-ball momentum. A network takes fewer rounds than
-#   predicted if the largest eigenvalue of its kernel falls during training. It takes more rounds if its slow modes
-#   are not those of the limit: FedAvg on Dirichlet clients, with the steps whose predicted rate is smallest, took 435
-#   rounds to .001, where 244 were predicted. Methods whose predictions are a few rounds apart may change places.
+#   predicted if the largest eigenvalue of its kernel falls during training. A network takes more rounds than
+#   predicted if its slow modes are not the slow modes of the limit: FedAvg on Dirichlet clients, with the steps whose
+#   predicted rate is smallest, took 435 rounds to .001, where 244 were predicted. Methods whose predictions are a few
+#   rounds apart may change places.
 # - The computation is about the training residual. The fastest method is not the method that generalises best.
 #
 # Where to go next: [will this network converge](will_it_converge.ipynb), or [train federated

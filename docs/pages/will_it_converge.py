@@ -14,8 +14,8 @@
 # ## Rate and stability limits
 #
 # In the limit of infinite width, FedAvg with $K$ local steps is a linear recursion: the residual $r(t) = y - y(t)$
-# follows $r(t+1) = M r(t)$ with a matrix $M$ made of the kernel $H^\infty$ and the partition. Its spectral radius is
-# the rate.
+# follows $r(t+1) = M r(t)$ with a matrix $M$ made of the kernel $H^\infty$ and the partition. The spectral radius of
+# $M$ is the rate.
 
 # %%
 # !ntkfl rate --data digits --n 8 --clients 2 --eta-local 0.1
@@ -107,10 +107,10 @@ plt.show()
 #
 # ## A certificate
 #
-# This replacement gives a certificate: a theorem about **one** network, one data set and one choice of the steps. Its
-# inputs are the floats in memory, and every sum and matrix that it needs is computed with a proven error. Where its
-# conditions hold, the residual falls by the stated factor in every round, for ever, and no neuron moves farther than
-# the stated radius.
+# This replacement gives a certificate: a theorem about **one** network, one data set and one choice of the steps. The
+# inputs of a certificate are the floats in memory, and every sum and matrix that the certificate needs is computed
+# with a proven error. Where its conditions hold, the residual falls by the stated factor in every round, for ever,
+# and no neuron moves farther than the stated radius.
 
 # %%
 # !ntkfl certify --data digits --n 8 --clients 2 --eta-local 0.1 --width 8000
@@ -141,7 +141,7 @@ plt.show()
 #   (where it switches on or off) that rounding hides on which side it is. For these pairs the worse case is assumed.
 #
 # How narrow may the network be? `--search` looks for the smallest width that can be certified, here after 300 rounds,
-# and compares this width with that of Theorem B.3:
+# and compares this width with the width of Theorem B.3:
 
 # %%
 # !ntkfl certify --data digits --n 8 --clients 2 --eta-local 0.1 --after 300 --search

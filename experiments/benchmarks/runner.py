@@ -210,8 +210,8 @@ def bench_page(
     load = os.getloadavg()[0]
     lines = [
         f"Medians of {repetitions}, in turn; {threads} threads on {os.cpu_count()} processors, load {load:.1f} at the "
-        f"end; {platform.machine()}, Python {platform.python_version()}. *Over ours*: clock (processor) time over that "
-        "of the row `ntkfl`. *Memory*: the most that the process held, libraries and input included.",
+        f"end; {platform.machine()}, Python {platform.python_version()}. *Over ours*: clock (processor) time divided "
+        "by the time of the row `ntkfl`. *Memory*: the most that the process held, libraries and input included.",
         "",
     ]
     before = {(t.workload, json.dumps(dict(t.sizes)), t.candidate): t for t in earlier}
