@@ -31,7 +31,10 @@ work = np.load(folder / "work.npz")
 
 
 class TwoLayer(torch.nn.Module):
-    """The network signs . relu(hidden x) / sqrt m, whose loss is the sum of |f - y|^2 / 2 over the samples."""
+    """The network f(x) = a . relu(W x) / sqrt m; `hidden` is W, and `scale` is a / sqrt m.
+
+    The loss is the sum of |f(x) - y|^2 / 2 over the samples.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -189,7 +189,7 @@ def _process(
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
-        process_group=0,  # so a Ctrl-C interrupts only this process, which then ends its candidates itself
+        process_group=0,  # Ctrl-C then interrupts this process alone, and this process ends its candidates
     )
     with process:
         try:

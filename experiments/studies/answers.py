@@ -24,8 +24,9 @@ SURE = 1 - 1e-6
 
 
 def along(values: Numbers, name: str) -> list[np.ndarray]:
-    """The finite numbers of all cells at each value of an axis, an array (cells,) for each value; charts show them.
+    """The finite numbers of all cells at each value of an axis, an array (cells,) for each value.
 
+    Charts show these numbers.
     Args:
         values: values of all cells.
         name: name of the axis.
@@ -34,8 +35,7 @@ def along(values: Numbers, name: str) -> list[np.ndarray]:
 
 
 def samples(values: Numbers, name: str) -> list[np.ndarray]:
-    """The numbers of all cells at each value of an axis, an array (cells,) for each value, with infinite numbers.
-
+    """The numbers of all cells at each value of an axis, infinite numbers included: an array (cells,) for each value.
     Args:
         values: values of all cells.
         name: name of the axis.

@@ -69,8 +69,7 @@ def measured_until(
     budget: float | None = None,
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> tuple[Grid, xarray.Dataset, tuple[Answer, ...], int]:
-    """Measure a grid and, if there is a budget, larger grids with more seeds as long as these may settle an answer.
-
+    """Measure a grid and, if there is a budget, add seeds as long as further seeds may settle an answer.
     Args:
         grid: the study and its cells.
         folder: the study's folder.

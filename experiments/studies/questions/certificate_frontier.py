@@ -67,7 +67,10 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The smallest certified widths, compared with the closed form, its power law and the widths of Theorem B.3."""
+    """The smallest certified widths, compared with the closed form and with the widths of Theorem B.3.
+
+    Another answer is about the power of the closed form with which the smallest certified width grows.
+    """
     width, complexity, stated, proof = (
         cells[name].to_numpy().ravel() for name in ("width", "complexity", "width_stated", "width_proof")
     )

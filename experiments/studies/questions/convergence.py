@@ -1,8 +1,8 @@
 """Convergence: how does the number of rounds depend on the number of clients, the local steps and both step sizes?
 
 A cell trains one network until its residual has fallen to a hundredth, and counts the rounds. It also counts the rounds
-to a hundredth in the kernel regime, from the same outputs before training. Both are compared with the bounds of Theorem
-B.3, Theorem 4.1 and statement fl-ntk/X.3b.
+to a hundredth in the kernel regime, from the same outputs before training. The study compares the runs and the kernel
+regime with the bounds of Theorem B.3, Theorem 4.1 and statement fl-ntk/X.3b.
 """
 
 import math

@@ -23,7 +23,7 @@ from ntkfl.estimate import Rigour
 
 DELTA, HELD_OUT = 0.01, 700
 TRUE, RANDOM = "true", "random"
-LOSS = Loss()  # the loss min(1, |f - y|); it is 0 if f is the label, which the repaired form of C.11 assumes
+LOSS = Loss()  # min(1, |f - y|), since the repaired form of C.11 assumes a loss that is 0 if f is the label
 SOURCE = "fl-ntk/C.11"
 (STATED,) = (statement for statement in STATEMENTS if statement.id == SOURCE)
 

@@ -202,7 +202,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     methods = [str(method) for method in cells.method.to_numpy()]
     for method in methods:
         claim = f"max_t {QUANTITIES['outputs']} ~ m^(-1/2) under {method}"
-        # the mean over numbers of images and step sizes, so that there is one number for each network
+        # the mean over numbers of images and step sizes is one number for each width and seed
         far = cells["outputs"].sel({"method": method}).max("round").mean(["images", "step"])
         yield power_law(claim, SOURCE, -0.5, far, "width", biased=False)
     claim = f"networks rank two methods by test accuracy as their limits do, if these differ by {APART:.0%} or more"
@@ -219,8 +219,8 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         return
     outcome = Outcome.HOLDS if all(same) else Outcome.UNRESOLVED
     note = f"{sum(same)} of {len(same)} pairs of networks of one width and seed, after the last round"
-    # No axis can settle this answer. If networks and limit order two methods differently, further networks do not
-    # change that.
+    # No axis can settle this answer. If some network ranks two methods differently from the limits, further networks
+    # cannot make the claim hold.
     yield Answer(claim, SOURCE, 1.0, Estimate.exact(float(np.mean(same))), outcome, note, settled_by=())
 
 

@@ -32,7 +32,8 @@ SMALL = 0.01  # from a residual up to this size, growth depends only on H(0)
 # A run has grown if its residual reaches GROWN times the initial one. Multiples above MOST are recorded as MOST, and so
 # is an overflow.
 GROWN, MOST = 3.0, 1e6
-DECIDED = 100.0  # a run can show its growth only if the kernel regime predicts this multiple within ROUNDS
+# a run can show growth only if the kernel regime predicts growth by the factor DECIDED or more in ROUNDS rounds
+DECIDED = 100.0
 ETA, SERVER, STEPS, SIZE = "eta_local", "eta_global", "local_steps", "residual"
 SOURCE = "fl-ntk/X.3"
 

@@ -31,7 +31,7 @@ BOUNDS = {
     "sure_bound": ("the sure bound", "fedgucci/sure"),
     "theorem": ("Theorem 3.5 at d, with probability .9", "fedgucci/F9"),
 }
-# the probability with which a bound may fail; bounds that are not named always hold
+# the probability with which a bound may fail; a bound without an entry always holds
 FAILURE = {"moment_bound": DELTA, "theorem": DELTA}
 
 

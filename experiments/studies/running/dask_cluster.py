@@ -93,7 +93,10 @@ class DaskCluster:
         self._client.close()
 
     def wait_for_workers(self, count: int) -> None:
-        """Wait until the cluster has `count` workers; a run needs no call of this, and begins with the first worker."""
+        """Wait until the cluster has `count` workers.
+
+        `run` works without this call, and begins as soon as there is a worker.
+        """
         self._client.wait_for_workers(count)
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:

@@ -95,7 +95,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             bufsize=0,
             env=environment,
-            process_group=0,  # so a Ctrl-C interrupts only the run's own process, which then ends its workers itself
+            process_group=0,  # Ctrl-C then interrupts the run's own process alone, and that process ends its workers
         )
 
     def fileno(self) -> int:
