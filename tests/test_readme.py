@@ -1,4 +1,4 @@
-"""Tests of the README: its Python prints the shown text, and its table is the recorded one.
+"""Tests of the README: its Python prints the shown text, and its table is the recorded table.
 
 FINDINGS.md has the expected sentences.
 """

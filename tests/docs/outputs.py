@@ -1,4 +1,4 @@
-"""The comparison of what a page prints today with what is stored on the page."""
+"""Compares what a page prints today with what is stored on the page."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Checks that the tests share for those scripts of `docs` that keep measured rows beside a page."""
+"""Checks shared by the tests of those scripts of `docs` that keep measured rows beside a page."""
 
 from pathlib import Path
 from types import ModuleType

@@ -1,6 +1,6 @@
 """Tests of programs that are forked from a server, compared with new processes.
 
-A fork must end with its client, with its server and with the user of its server.
+A fork must end when its client ends, when its server ends, or when the process that uses the server ends.
 """
 
 import os

@@ -305,7 +305,7 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
 INFINITE = {("Estimate", "value"), ("Estimate", "error"), ("doubtful", "error"), ("finite_estimate", "error")}
 SAYS = {"h": "the matrix"}  # the words of a message for an argument, if they differ from its name
 
-# Functions whose arrays this package makes or passes on. No user gives these arrays.
+# This package makes or passes on the arrays of these functions. No user gives these arrays.
 OURS = {
     "results": r"(Trajectory|(AnyOrder|Network)Certificate|(Drawn)?Displacements|PrivateRounds|SampledRounds|Plane"
     r"|Alignment|LeastBarrier)\.__init__",

@@ -294,7 +294,7 @@ def test_methods_that_remember_are_within_their_bounds(method, options, how, eta
 @pytest.mark.parametrize("steps", [2, 5])
 @pytest.mark.parametrize("sizes", [[6, 3, 9, 4], [10] * 12])
 def test_scaffold_is_bounded_up_to_its_largest_rate(sizes, steps):
-    """SCAFFOLD has a proved bound for all stable server rates, and written-out rounds keep it.
+    """SCAFFOLD has a proved bound for all stable server rates, and written-out rounds stay within this bound.
 
     At 1.1 times the limit no bound is proved.
     """

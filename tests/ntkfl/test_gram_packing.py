@@ -1,6 +1,6 @@
 """Tests of activation patterns that are packed into bits, and of counts of pairs of them.
 
-They equal those of plain booleans for any code path, block, thread or rounding.
+The counts equal those of plain booleans for any code path, block, thread or rounding.
 """
 
 from contextlib import nullcontext

@@ -184,7 +184,7 @@ def test_a_pass_over_six_samples_has_the_moments_of_its_720_orders(batch, pull):
 
 
 def test_over_one_pass_shuffled_batches_are_quieter_by_the_square_of_the_step():
-    """The noise of one shuffled pass is smaller than that of independent batches by the order of the squared step.
+    """The variance of one shuffled pass, divided by that of independent batches, has the order of the squared step.
 
     To first order in the step, passes in batches of one size weigh all samples equally. Passes in batches of several
     sizes do not.
@@ -220,10 +220,10 @@ def test_shuffled_passes_without_exact_moments_are_refused(method, options, draw
 
 @quietly
 def test_eigenvalues_of_blocks_do_not_meet_eigenvectors_of_passes(tmp_path):
-    """Eigenvalues of blocks may not be combined with eigenvectors of passes.
+    """Eigenvalues of the clients' blocks may not be combined with eigenvectors of passes over batches.
 
-    Passes over single samples diverge at .9 of the largest stable step of full batches. A round that combines the two
-    is refused.
+    Passes over single samples diverge at .9 of the largest stable step of full batches. A round that combines such
+    eigenvalues and eigenvectors is refused.
     """
     problem = ragged((4, 4), d=9, seed=2)
     limit = kernel_regime(problem, Setup(), None, "fedavg").step_limits.eta_local

@@ -1,7 +1,7 @@
 """Tests of powers and geometric sums against exact rational arithmetic.
 
-The search for the first round is compared with brute force. H is the Gram matrix, and P the block diagonal matrix of
-the clients' responses to K local steps.
+The search for the first round at which a norm is below a target is compared with brute force. H is the Gram matrix, and
+P the block diagonal matrix of the clients' responses to K local steps.
 """
 
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Tests of two fast ways to run rounds, which equal Algorithm 1 up to rounding.
+"""Tests of two fast ways to run rounds, whose results equal those of Algorithm 1 up to rounding.
 
 One way is by matrix products in threads. The other, tracking, follows only neurons that may switch on or off.
 """

@@ -1,8 +1,8 @@
-"""Tests of tuned server (outer) optimizers: their losses are those of random rounds.
+"""Tests of tuned server (outer) optimizers, whose losses equal the losses that `random_rounds` gives.
 
-A floor is a lower bound of the loss after T rounds with any server optimizer whose coefficients are set in advance. It
-is compared with the smallest |p(A) r|^2 over all polynomials p of degree at most T with p(0) = 1, where A r is the
-change of the residual r by the mean displacement. The predicted ranking of settings agrees with their ranking in
+A floor is a lower bound of the loss after T rounds with any server optimizer whose coefficients are set in advance. The
+floor is compared with the smallest |p(A) r|^2 over all polynomials p of degree at most T with p(0) = 1, where A r is
+the change of the residual r by the mean displacement. The predicted ranking of settings agrees with their ranking in
 training.
 """
 

@@ -69,7 +69,7 @@ def test_what_holds_as_printed_and_what_goes_beyond_is_listed_apart(verdicts):
     assert "fl-ntk/Eq11" in after
     assert "fl-ntk/X.7" in after[after.index("### Results beyond the paper") :]
     assert "#### fl-ntk/Eq11" not in page
-    # Statement A.1 is in no count, because it differs only as a scan of the paper reads.
+    # Statement A.1 is in no count, because the form that differs was read in a scan of the paper, not in print.
     assert "Of 1 printed form 1 holds as it stands" in page
 
 

@@ -157,7 +157,7 @@ def test_the_headline_of_a_report_counts_what_the_run_was_about(data):
     assert headline([mine]) == "On your data, of 1 form, 1 holds; 1 fails elsewhere"
     ours = replace(mine, data=Data.BUILT_IN, outcome=Outcome.VIOLATED, elsewhere=None)
     brought = replace(ours, outcome=Outcome.HOLDS, provenance={"statement": {"file": "my_theorem.py"}})
-    # A form that differs only as a scan of the paper reads does not count as a printed claim.
+    # A form that was read in a scan of the paper, not in print, does not count as a printed claim.
     assert headline([ours]) == "Of 0 printed claims, 0 hold as they stand"
     counted = replace(ours, id="averaging/I10")
     assert headline([counted]) == "Of 1 printed claim, 0 hold as they stand"

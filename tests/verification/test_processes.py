@@ -1,7 +1,7 @@
 """Tests of several processes: together they give the verdicts of one process.
 
-A process that dies takes no verdict of the other processes with it. An interrupt reports what all processes have
-counted. Runs that overflow leave their statement unresolved, and the other statements are checked.
+If a process dies, no verdict of the other processes is lost. An interrupt reports what all processes have counted. Runs
+that overflow leave their statement unresolved, and the other statements are checked.
 """
 
 import multiprocessing

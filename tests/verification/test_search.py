@@ -189,7 +189,7 @@ def test_it_finds_nothing_against_what_is_true(identifier):
 
 @pytest.fixture(scope="module")
 def case_of_a_family():
-    """`FederatedFamily.case` with a cache, since most of these statements are about the same runs."""
+    """Returns `FederatedFamily.case` with a cache, since most of these statements are about the same runs."""
     return cache(FederatedFamily.case)
 
 

@@ -343,9 +343,10 @@ def test_some_pixel_is_in_as_many_squares_as_is_said(side, stride, most):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_neuron_comes_close_to_its_bound(name):
-    """The bound is nearly attained for one neuron, f = phi(w x) or v phi(w x).
+    """For one neuron f = phi(w x) the bound is nearly attained, so that half of the bound would be wrong.
 
-    Half of the bound would be wrong, and so would a bound that does not grow with the ball.
+    For f = v phi(w x) the largest norm at points of a ball exceeds .3 of the bound for the ball. A bound that does not
+    grow with the ball would be wrong.
     """
     theta = torch.linspace(-12, 12, 4001, dtype=torch.float64)
     second = torch.func.vmap(torch.func.grad(torch.func.grad(TORCH[name])))(theta)
@@ -375,7 +376,7 @@ def test_a_neuron_comes_close_to_its_bound(name):
 def test_the_bound_grows_with_the_ball_as_chains_of_neurons_do(seed, activations, sizes, last, radius, frozen):
     """With one neuron in each layer the bounds hold at hundreds of points that fill the ball.
 
-    The bound grows most if it starts near 0 or in saturation.
+    The bound grows most if the pre-activations start near 0 or in saturation.
     """
     widths = [1] * (len(activations) + 2 - last)
     layers = tuple(
