@@ -77,8 +77,8 @@ plt.show()
 # the labels. With the best server rate it leaves .399. The best momentum (.93, with server rate 5.2) leaves .050.
 # These three numbers come from rounds that were run. For SCAFFOLD and FedDyn the Krylov space gives no such shortcut.
 # Every setting is run on 1000 of the images, and the best setting is then tuned on all images. With a budget of 100
-# rounds SCAFFOLD then leaves .366 (server rate 3.4) and FedDyn .129 (alpha .055). This took 129 s of processor for
-# SCAFFOLD (with two products a round) and 80 s for FedDyn. The command is:
+# rounds SCAFFOLD then leaves .366 (server rate 3.4) and FedDyn .129 (alpha .055). The search and the tuning took 129
+# s of processor for SCAFFOLD (with two products a round) and 80 s for FedDyn. The command is:
 #
 #     ntkfl fastest --data fashion-mnist --n 4000 --clients 100 --partition dirichlet:0.3 --steps 5 --budget 100 \
 #         --tiles auto
@@ -465,8 +465,8 @@ print(f"{8 * columns * (n * workers + ends) * products / 1e12:.1f} TB sent")
 # with the exact limit. *Nystrom* replaces $k(x, z)$ by $k(x, L) k(L, L)^{-1} k(L, z)$ with some of the samples as
 # landmarks $L$. Here scikit-learn computes this kernel. *Random features* give the kernel of a network with few
 # neurons at its start, with $d$ features for each neuron, where $d$ is the dimension of the inputs. The value of this
-# kernel at two inputs is the inputs' inner product times the share of neurons that are active on both inputs. Here
-# are both approximations with 600 images:
+# kernel at two inputs is the inputs' inner product times the share of neurons that are active on both inputs. The
+# next cell compares both approximations with the exact kernel on 600 images:
 
 # %% tags=["noise:0.5"]
 import numpy as np

@@ -15,7 +15,8 @@
 #
 # In most training a client shuffles its samples and goes through them once. One such walk through all samples is
 # called a pass. If each batch is drawn independently of the others instead, some samples may be taken twice and
-# others not at all. Here are two local passes in batches of one sample, and the same number of independent steps:
+# others not at all. The next cell compares two local passes in batches of one sample with the same number of
+# independent steps:
 
 # %%
 import warnings
@@ -134,9 +135,10 @@ _ = panel.legend(fontsize="small")
 # a budget asks for less noise on the sum of the drawn clients' updates, since a client that is seldom drawn reveals
 # little. But a mean over fewer clients has a larger share of this noise: at epsilon = 4, with 200 clients, the
 # residual is .464 of the labels if all clients take part, and .878 if a tenth of them does. If the drawn clients are
-# known, an update has a Gaussian distribution, but over all draws it does not. So the clipping norm is the length of
-# the longest update in 1375 simulated training runs. If one training run in a hundred had a longer update, the chance
-# that none of 1375 runs has such an update would be one in a million ({doc}`../proofs/random_rounds`).
+# known, an update has a Gaussian distribution. Over all draws of clients, an update has another distribution. So the
+# clipping norm is the length of the longest update in 1375 simulated training runs. If one training run in a hundred
+# had a longer update, the chance that none of 1375 runs has such an update would be one in a million
+# ({doc}`../proofs/random_rounds`).
 #
 # `ntkfl privacy` and `random_rounds(noise=...)` refuse FedDyn with noise. The server of FedDyn sums up the
 # displacements of all rounds with their noise, and nothing removes the noise again, so that the variance of the
