@@ -49,7 +49,7 @@ def one_client(case: ConformanceCase) -> Tensors:
 def one_adam_w(case: ConformanceCase) -> Tensors:
     """The first client's AdamW, which is never reset.
 
-    The moments of AdamW are weighted means of all gradients so far.
+    The moments of AdamW are weighted means of all gradients so far and of their squares.
     """
     w, seen = case.start, []
     first, second = case.options["first"], case.options["second"]
@@ -154,7 +154,7 @@ ANCHORS = {"strength": 0.3, "anchor_momentum": 0.4, "calibration_rate": 0.05}
 GUCCI = {"beta": 0.7, "anchors": 2, "alpha": "uniform", "step": "joint"}
 AS_RELEASED = {"alpha": "half", "step": "sequential", "released": True}
 PLUS = {"tau": 0.5, "rho": 0.1}
-# The options of each method. The key of some options is a prefix that is put before the name of the setting.
+# For each method, one or more dicts of options. The key of such a dict is put before the name of the setting.
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "cyclic": {"": {}, "server-rate-": {"server_rate": 0.7}},
     "diloco": {"": {"momentum": 0.8, "server_rate": 0.7}},

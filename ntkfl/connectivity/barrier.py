@@ -218,7 +218,9 @@ def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) 
 def largest_loss(
     first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"
 ) -> Barrier:
-    """sup over alpha of the mean loss, squared or absolute. Lemma 3.3 of FedGuCci assumes a sup below epsilon.
+    """sup over alpha of the mean loss, squared or absolute.
+
+    Lemma 3.3 of FedGuCci assumes that this supremum is below epsilon.
 
     Args:
         first: the network w_1, at alpha = 1.

@@ -22,7 +22,7 @@ class ErrorFactors:
         variance: sum_k p_k^2 Var f_k.
         covariance: sum over k != k' of p_k p_k' Cov(f_k, f_k').
         remainder: E[2 (f_WENS - y)(f_FMA - f_WENS) + (f_FMA - f_WENS)^2], which may have either sign and is of order E
-            Delta^2. Delta is the largest distance of a client's weights from their mean, see `ensembles.locality`.
+            Delta^2. Delta is the largest distance of a client's weights from the mean model, see `ensembles.locality`.
         ensemble_error: E(y - f_WENS)^2, computed directly.
         averaged_error: E(y - f_FMA)^2, computed directly.
     """

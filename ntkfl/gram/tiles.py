@@ -593,10 +593,10 @@ def _nearest(slab: np.ndarray) -> int:
 
 
 def _require_same(kernel: Kernel, x: np.ndarray, slabs: Sequence[np.ndarray], file: TilesFile) -> None:
-    """Refuse a file that has another kernel, if the difference shows in one row of 256, or in the row of a slab's
-    largest entry off the diagonal.
+    """Refuse a file that has another kernel, if the difference shows in the rows that are checked.
 
-    Other rows are not checked. The kernel is called once, since most of its work is to prepare all samples.
+    Of each slab, the first row and every 256th row after it are checked, and the row of the slab's largest entry off
+    the diagonal. The kernel is called once, since most of its work is to prepare all samples.
     """
     looked = [np.append(np.arange(0, len(slab), TILE), row) for slab, row in zip(slabs, file.nearest, strict=True)]
     rows = np.concatenate([start + own for (start, _), own in zip(file.rows, looked, strict=False)])

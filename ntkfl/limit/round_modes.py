@@ -196,9 +196,9 @@ class RoundModes:
     ) -> RoundModes:
         """Diagonalise a round of `steps` local steps.
 
-        Some eigenvalues count as 0. If P is positive, the negative eigenvalues and the eigenvalues below n eps times
-        the largest count as 0. If P is not positive, the eigenvalues below K n eps eta_local |H| count as 0, since
-        rounding in the clients' eigenvalues may move an eigenvalue by that much.
+        Some eigenvalues count as 0. If P is safely positive (`SAFELY_POSITIVE`), the negative eigenvalues and the
+        eigenvalues below n eps times the largest count as 0. Otherwise the eigenvalues whose size is below K n eps
+        eta_local |H| count as 0, since rounding in the clients' eigenvalues may move an eigenvalue by that much.
 
         Source: fl-ntk/X.2.
         """

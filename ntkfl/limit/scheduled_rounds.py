@@ -118,14 +118,14 @@ class DrawnRound:
 
     @cached_property
     def weights_of_clients(self) -> Float[np.ndarray, " N"]:
-        """The weight by which each client's contribution to the map `shared` is multiplied."""
+        """For each client, the weight by which the map `shared` is multiplied to give the client's contribution."""
         return np.array([self.weights[self.owner == c][0] for c in np.unique(self.owner)])
 
     def covariance(self, second: Float[np.ndarray, "2n 2n"]) -> Float[np.ndarray, "2n 2n"]:
         """The covariance of move and change over the draws of a round, where E z z^T = second before the round.
 
         Let Y have the rows of the clients' own maps, let E_c keep the rows of client c, and let P be the map `shared`,
-        in which client c has the weight w_c. Then sum_c (E_c Y + w_c P) Z (E_c Y + w_c P)^T has the entries of Y Z Y^T
+        and let w_c be the weight of client c. Then sum_c (E_c Y + w_c P) Z (E_c Y + w_c P)^T has the entries of Y Z Y^T
         between rows of the same client. Its mixed terms are rows of Y Z P^T times the weight of the row's client.
         """
         clients, s = self.clients, self.cohort
@@ -329,7 +329,8 @@ def takes_part(clients: tuple[int, ...]) -> str:
 class ScheduledRegime(RandomRegime):
     """A sequence of rounds with one regime for each round; made by `random_rounds`, which checks its arguments.
 
-    `rate` and `stable` describe the rounds that repeat for ever; over a cycle of cohorts, the rate is a mean per round.
+    `rate` and `stable` describe the rounds that repeat for ever; over a cycle of cohorts, the rate is the
+    geometric mean per round.
     `of_round` gives the regime of round 0, 1, ... From round `settled` on, the regimes repeat every `period` rounds.
 
     Source: docs/proofs/random_rounds.md#schedules-and-cohorts-in-turn.

@@ -282,7 +282,7 @@ RENEWS, RANDOM = "renews its statistics", "is random"
 
 
 def in_training(part: nn.Module) -> str | None:
-    """The reason why this part, without its subparts, is a pure function only in eval mode; None if there is none."""
+    """The reason why this part, without its subparts, is a pure function only in eval mode; None if it always is."""
     from torch import nn
 
     if isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats:

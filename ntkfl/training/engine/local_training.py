@@ -197,7 +197,7 @@ class LocalTraining:
                     rows[name][row] = value
 
     def _losses(self, objective: Objective) -> Callable[..., Tensor] | None:
-        """Every client's loss, by batched products over all clients; None if such products cannot be used."""
+        """Every client's loss, by batched products over all clients; None if model or objective do not allow them."""
         if not by_products(self.model, objective):
             return None
         return lambda params, batch, step: objective.of_rows(self.model.outputs, params, batch)  # type: ignore[attr-defined]

@@ -77,9 +77,10 @@ def measured(
     result: RoundResult | None = None,
     seconds: float = 0.0,
 ) -> Row:
-    """The measurements at a state. If the method is personal, its test and training scores are means over own models.
+    """The measurements at a state.
 
-    `Federation.own_models` gives these models, one for each client.
+    Test and training scores are scores of the global model. For a personal method they are means over the clients' own
+    models, which `Federation.own_models` gives.
 
     `result` is the round that led to the state, or None before the first round. `seconds` is the duration of the round.
     """

@@ -28,8 +28,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     """The residuals r' = prod_c (I - g H E_c P E_c) r after a round, with the first client's factor rightmost.
 
     H is the Gram matrix of all samples, and H_D its blocks of samples of the same client. P = f_K(H_D) maps residuals
-    to displacements of the clients after K local steps, where f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k with the local
-    step eta_l. g is the server_rate. E_c sets the entries of samples of other clients than c to 0.
+    to displacements of the clients after K local steps. If all these steps have the size eta_l, f_K(q) = eta_l
+    sum_{k<K} (1 - eta_l q)^k. g is the server_rate. E_c sets the entries of samples of other clients than c to 0.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """

@@ -23,8 +23,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     """The residuals r' = (I - g H blockdiag_c p_c f_K(H_cc)) r after a round.
 
     H is the Gram matrix of all samples, and H_cc its block of client c. f_K(H_cc) maps a client's residuals to its
-    displacement after K local steps, where f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k with the local step eta_l. g is the
-    server_rate, and p_c the client's weight.
+    displacement after K local steps. If all these steps have the size eta_l, f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k.
+    g is the server_rate, and p_c the client's weight.
 
     Source: fl-ntk/X.1, with the weights p_c.
     """

@@ -96,7 +96,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         dual = memory[0] - alpha * delta
         return (delta - dual / alpha) / clients, (dual,)
 
-    with np.errstate(divide="ignore", over="ignore"):  # `OuterSpectrum.known` checks these arguments
+    # `OuterSpectrum.known` checks that the quotients are positive and finite
+    with np.errstate(divide="ignore", over="ignore"):
         outer = OuterSpectrum(0.5 / response, alpha * response, np.full(len(response), 0.5))
     smallest, largest = response.min(), response.max()
 

@@ -131,7 +131,7 @@ class RecentModels(Average):
 
 @dataclass(frozen=True)
 class OwnAnchors(LocalRule):
-    """A client keeps the models that it has received, newest first. "held" is the number of rows that are used."""
+    """A client keeps the models that it has received, newest first. The first "held" rows are used."""
 
     anchors: int
 

@@ -26,8 +26,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     """The residuals r' = (I - (g/N) H P) r after a round.
 
     H is the Gram matrix of all samples, and H_D its blocks of samples of the same client. P = f_K(H_D) maps residuals
-    to displacements of the clients after K local steps, where f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k with the local
-    step eta_l. g is the server_rate, and N the number of clients.
+    to displacements of the clients after K local steps. If all these steps have the size eta_l, f_K(q) = eta_l
+    sum_{k<K} (1 - eta_l q)^k. g is the server_rate, and N the number of clients.
 
     Source: fl-ntk/X.1.
     """

@@ -121,7 +121,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         return server_rate / clients * (met + uneven * beta), (residual if exact else met / length[:, None],)
 
     pull = server_rate * length * response  # g k p in the notation above
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # `OuterSpectrum.known` checks them
+    # `OuterSpectrum.known` checks that the quotients are positive and finite, and the last of them at most 1
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         outer = OuterSpectrum(length / (pull + later), response / length, pull / (pull + later))
     if exact or not even:
         return LinearRound(step, 1)

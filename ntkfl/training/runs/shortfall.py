@@ -21,8 +21,8 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
     """A sentence which says that a run diverged or was not trained, and why. None if it has learned, or had no round.
 
     The best constant answer is the shares of the classes among the training labels or, for real labels, their mean. A
-    run has learned if its loss is 1% below the loss of this answer, either on the test samples (for the mean of the
-    last rounds) or on the training samples (for the last model).
+    run has learned if its loss is 1% below the loss of this answer, on the test samples (for the mean of the last
+    rounds) or on the training samples (for the last model).
 
     A run has also learned if its accuracy is above the accuracy of always answering the most frequent class. If the
     loss has not fallen by 1%, the run's accuracy must exceed this accuracy, a, by two standard deviations, which are
