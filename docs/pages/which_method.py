@@ -104,10 +104,10 @@ for method, options in (("fedavg", {}), ("scaffold", {"server_rate": 2.0}), ("fe
 # ## When noise changes the answer
 #
 # Everything above is about full batches. Small batches add noise, and the noise grows with the server's step. So for
-# a given number of rounds other steps are best than with full batches, and often another $K$. `ntkfl tune` searches
-# for the server's rate and momentum (heavy ball or Nesterov's, as in DiLoCo) and `eta_local` with the least
-# *expected* loss at the end of a budget. Here are twenty rounds on 30 images, with full batches and with batches of
-# two:
+# a given number of rounds the best steps differ from the best steps for full batches. Often the best $K$ differs too.
+# `ntkfl tune` searches for the server's rate and momentum (heavy ball or Nesterov's, as in DiLoCo) and `eta_local`
+# with the least *expected* loss at the end of a budget. Here are twenty rounds on 30 images, with full batches and
+# with batches of two:
 
 # %% tags=["noise:0.1"]
 from ntkfl.tuned_outer import Drawn, tune_outer
