@@ -168,7 +168,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def unchanged_precision() -> Iterator[None]:
     """The precision of ball arithmetic must be the same after every test as before.
 
-    It is one setting for the whole process.
+    The precision is one setting for the whole process.
     """
     before = flint.ctx.prec
     yield

@@ -211,7 +211,7 @@ def test_a_tuple_must_be_explained_and_a_list_without_a_page_is_too_much():
 def test_the_pages_name_what_they_show():
     """The pages name functions, methods (inherited ones too), properties and methods of training.
 
-    They name no private object.
+    The pages name no private object.
     """
     assert {
         ("ntkfl.gram.limit", "infinite"),

@@ -50,7 +50,7 @@ def test_what_is_imported_is_there(where):
 def test_guides_import_names_from_where_users_look_for_them(where):
     """Guides import from ntkfl, bounds, verification or an area such as ntkfl.training.
 
-    They do not import from the modules of an area.
+    Guides do not import from the modules of an area.
     """
     modules = {node.module for node in ast.walk(ast.parse(CODE[where])) if isinstance(node, ast.ImportFrom)}
     assert [module for module in modules if re.match(r"(ntkfl|bounds|verification)(\.\w+){2}", module or "")] == []

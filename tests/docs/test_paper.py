@@ -1,6 +1,6 @@
 """Tests of the paper: it has the form that JOSS asks for, and it cites exactly the works that it lists.
 
-Its numbers and authors are those of the project.
+The paper's numbers and authors are those of the project.
 """
 
 import re

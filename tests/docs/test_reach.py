@@ -1,6 +1,6 @@
 """Tests of the imports in guides and pages.
 
-They import only from `ntkfl`, `bounds`, `verification`, an area such as `ntkfl.gram`, or `experiments`.
+Guides and pages import only from `ntkfl`, `bounds`, `verification`, an area such as `ntkfl.gram`, or `experiments`.
 """
 
 import re

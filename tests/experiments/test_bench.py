@@ -109,8 +109,8 @@ json.dump([[2.0**k, 3.0 * k] for k in range(repetitions)], open(folder + "/times
 def test_a_peer_in_another_environment_reports_its_own_seconds(tmp_path, monkeypatch):
     """A library in another environment reports the times of its own clock.
 
-    Its repetitions end at 1, 2, 4 and 8 s. The repetitions after the first take 1, 2 and 4 s, and the median of these
-    times counts.
+    The repetitions of the benchmark in that environment end at 1, 2, 4 and 8 s. The repetitions after the first take 1,
+    2 and 4 s, and the median of these times counts.
     """
     monkeypatch.setattr(elsewhere, "HERE", tmp_path)
     monkeypatch.setenv(elsewhere.PYTHON, sys.executable)

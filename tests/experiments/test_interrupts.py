@@ -1,6 +1,6 @@
 """Tests of interrupts at any moment: a command ends with the right exit status and leaves no process behind.
 
-It prints no traceback.
+The command prints no traceback.
 """
 
 import os

@@ -485,7 +485,7 @@ def test_barriers_are_symmetric_and_none_lies_between_a_model_and_itself(solo):
 def test_models_trained_alone_are_alone(solo):
     """A model's training depends only on its own initial weights and its order of samples.
 
-    It depends on the anchor only if beta is positive.
+    The training depends on the anchor only if beta is positive.
     """
     starts, anchor, other = solo.starts(3, 0), solo.anchor(0, 0), solo.anchor(1, 0)
     models = solo.trained(starts, anchor, 0.0, 0)

@@ -294,7 +294,7 @@ def test_an_order_claim_fails_where_the_ratio_grows(exponent, outcome):
 def test_growth_that_the_interval_does_not_exclude_refutes_no_order():
     """Growth that lies within the error of the fitted slope does not refute an order.
 
-    The ratio goes up and down. Its fitted slope is above 0, but by less than the slope's half-width.
+    The ratio goes up and down. The fitted slope of the ratio is above 0, but by less than the slope's half-width.
     """
     wobbling = 1 + 0.1 * (-1.0) ** np.arange(1, 9)
     comparison = judge(statement(Kind.ORDER, lambda ladder: estimate(wobbling), sp.Integer(1)), Form.STATED, Ladder())

@@ -45,7 +45,7 @@ built: Counter = Counter()
 class Numbers(number_cases.Numbers):
     """A family whose cases are numbers.
 
-    It counts how often each case is constructed. `stop` raises an interrupt while one of them is constructed.
+    The family counts how often each case is constructed. `stop` raises an interrupt while one of them is constructed.
     """
 
     stop: int | None = field(default=None, compare=False)

@@ -155,7 +155,8 @@ def test_runs_are_fresh_and_a_case_that_comes_again_is_no_run():
     alarms = false_alarms([claim()], FEW, runs=60)
     assert alarms.first_seeds == (FRESH, 2 * FRESH, 3 * FRESH)
     assert (alarms.total("runs"), alarms.total("violated")) == (75, 0)
-    assert alarms.at_most == pytest.approx(1 - 0.025 ** (1 / 75))  # This is the Clopper-Pearson limit for no event.
+    # This number is the Clopper-Pearson limit of a probability if no event occurred in 75 runs.
+    assert alarms.at_most == pytest.approx(1 - 0.025 ** (1 / 75))
 
 
 def test_a_claim_that_may_fail_gives_one_run_a_batch():

@@ -65,7 +65,7 @@ def has_a_ladder(identifier):
 def run_of(identifier):
     """Returns the options of a quick statement, which say how many cases it gets from each family.
 
-    It gets the fewest cases that a verdict needs, or more where mutants would not be caught otherwise.
+    The statement gets the fewest cases that a verdict needs, or more where mutants would not be caught otherwise.
     """
     statement = catalogue()[identifier]
     if identifier in CHOSEN:
@@ -148,7 +148,7 @@ def of_papers(identifier):
 def verdict_of(identifier, form):
     """Returns the verdict on a statement in one form.
 
-    It is computed together with the verdicts on all quick statements, or on all statements of its paper.
+    The verdict is computed together with the verdicts on all quick statements, or on all statements of its paper.
     """
     if of_papers(identifier):
         return next(v for v in verdicts_of(identifier.partition("/")[0]) if (v.id, v.form) == (identifier, form))

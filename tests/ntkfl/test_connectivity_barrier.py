@@ -590,7 +590,8 @@ def test_a_unit_that_is_dead_in_the_rounded_mean_alone_counts():
     """
     nets = [TwoLayer([[-1 - t, 1.0]], [[1.0], [0.0]]) for t in (2.0**-52, 0.0)]
     x, y = np.array([[-1.0, -1.0], [1.0, 2.0]]), np.array([0, 0])
-    # The mean of the networks is right on both samples. One network is right on both too, the other on one.
+    # The mean of the networks is right on both samples. One network is right on both samples too, and the other network
+    # is right on one sample.
     group = group_accuracy_barrier(nets, x, y)
     assert group.lo <= 1 - 2 / 1.5 <= group.hi and group.error < 1e-14
 

@@ -1,8 +1,8 @@
 """Tests of the kernel regime against FedAvg on a model's parameters.
 
-Its spectrum, its limits in N, K and time, and its refusals are tested too. H is the Gram matrix, q an eigenvalue of a
-client's block of H, N the number of clients and K the number of local steps. P is the block diagonal matrix of the
-clients' responses, and M = I - (eta_g/N) H P is the map of a round.
+The regime's spectrum, its limits in N, K and time, and its refusals are tested too. H is the Gram matrix, q an
+eigenvalue of a client's block of H, N the number of clients and K the number of local steps. P is the block diagonal
+matrix of the clients' responses, and M = I - (eta_g/N) H P is the map of a round.
 """
 
 import warnings

@@ -225,7 +225,7 @@ def test_modes_go_as_the_rounds_do():
 def test_settings_that_differ_at_the_server_share_one_decomposition(monkeypatch):
     """Settings that differ at the server only share one decomposition of H.
 
-    They have different server rates and momenta at one K and eta_local. Each has the same result as alone.
+    The settings have different server rates and momenta at one K and eta_local. Each has the same result as alone.
     """
     problem, h, _ = random_problem(3)
     base = algorithm1_limit(problem, Setup(), h)

@@ -1,7 +1,7 @@
 """Tests of many equal rounds that are computed at once: they equal these rounds one after the other.
 
 Computations that would take too long are refused before they begin. Usually the amount of work decides how many rounds
-are taken at once. The tests overrule this choice, so as to run both ways.
+are taken at once. The tests overrule this choice, so that they compute rounds both at once and one by one.
 """
 
 import re

@@ -382,8 +382,8 @@ def test_what_is_left_is_enclosed_without_a_round(dtype, rate, monkeypatch):
 def test_of_many_label_columns_all_eigenvectors_are_taken_at_once(dtype, repeated, monkeypatch):
     """For many columns of labels all eigenvectors are computed at once.
 
-    The interval takes two products with n columns. It lies within the interval that takes twelve products for each
-    column.
+    The interval takes two products with n columns. This interval lies within the interval that takes twelve products
+    for each column.
     """
     problem, asked, multiply = ragged([6, 9, 14, 30], seed=4, repeated=repeated), [], Tiles.__matmul__
     problem, t = replace(problem, y=np.eye(problem.n)[:, ::2]), [1, 10, 100]

@@ -1,6 +1,6 @@
 """Tests of kinds of neurons against their definition: two neurons are of one kind if they always behave alike.
 
-Their signs are equal, and so are their patterns at every step so far.
+The signs of such neurons are equal, and so are their patterns at every step so far.
 """
 
 import numpy as np

@@ -412,7 +412,7 @@ SMALL = {"fl-ntk": 0.0, "fedavgm": 0.6}  # The numbers are server momenta.
 def test_drawn_displacements_pass_the_clipping_norm_as_rarely_as_is_said(method, monkeypatch):
     """Displacements of drawn clients exceed the clipping norm as rarely as is said.
 
-    They come from training on plain weights. The clipping norm comes from runs with other draws.
+    The displacements come from training on plain weights. The clipping norm comes from runs with other draws.
     """
     problem, setup, rate, rounds, ratio = even(8, 1, 12), Setup(eta_local=0.4, local_steps=2), 0.9, 6, 0.25
     options = {"server_rate": rate} | ({"momentum": SMALL[method]} if SMALL[method] else {})

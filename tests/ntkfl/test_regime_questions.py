@@ -77,7 +77,8 @@ def test_response_eigenvalues_are_1_less_those_of_the_round_map(method):
 def test_the_method_that_is_taken_where_none_is_named_is_one():
     """If no method is named, the method is FL-NTK's Algorithm 1.
 
-    Its unweighted mean differs from FedAvg's mean if clients differ in size. Both take eta_global as the server's step.
+    The unweighted mean of Algorithm 1 differs from FedAvg's mean if clients differ in size. Both methods take
+    eta_global as the server's step.
     """
     drawn = random_rounds(PROBLEM, SETUP)
     functions = (kernel_regime, random_rounds, sampled_rounds, limit_curves)

@@ -134,8 +134,8 @@ def test_one_sample_has_a_closed_form(length, sigma, steps):
 def test_patterns_are_counted_as_rows_are(samples):
     """Counts of equal patterns are numpy's counts of equal rows.
 
-    There are few patterns, each of which occurs many times. They differ in the first sample, in the last one, or in
-    all.
+    There are few patterns, each of which occurs many times. The patterns differ in the first sample, in the last one,
+    or in all.
     """
     rng = np.random.default_rng(samples)
     base = rng.random((5, samples)) < 0.5

@@ -1,6 +1,6 @@
 """Tests of the findings page: it has every form that differs, and nothing else.
 
-Its stored cases violate their forms again.
+The stored cases of these forms violate the forms again.
 """
 
 import json

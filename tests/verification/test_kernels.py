@@ -383,7 +383,7 @@ def test_a_kernel_of_another_depth_is_told_from_the_claimed_one():
 def off_by(kernel, share):
     """Returns a kernel whose entries are off by up to this share of the largest entry.
 
-    It is still positive, homogeneous and invariant.
+    The wrong kernel is still positive, homogeneous and invariant.
     """
 
     def wrong(x, z=None):

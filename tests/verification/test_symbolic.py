@@ -1,6 +1,6 @@
 """Tests of the prover of algebraic steps: it proves true steps.
 
-It proves no false step, and no step that its methods cannot decide.
+The prover proves no false step, and no step that its methods cannot decide.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """A headless Chromium for tests.
 
-It is driven through chromedriver's WebDriver protocol with the standard library alone.
+The browser is driven through chromedriver's WebDriver protocol with the standard library alone.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def parsed(markup) -> ElementTree.Element:
 def drawn_row(markup, known: dict) -> list[ElementTree.Element]:
     """Returns the elements of a claim in one row.
 
-    The last rows of a claim may explain names. Their values are added to `known`.
+    The last rows of a claim may explain names. The values of these names are added to `known`.
     """
     joined: list[ElementTree.Element] = []
     explained = False

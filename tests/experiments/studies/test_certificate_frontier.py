@@ -75,7 +75,7 @@ def never(point, complexity):
 def test_cells_that_certify_nowhere_decide_where_the_bound_is_below_the_largest_width():
     """A cell without any certified width is a counterexample to a bound that lies below the largest width.
 
-    Three such cells violate this bound. They leave open the bounds that lie above the largest width.
+    Three such cells violate this bound. These cells leave open the bounds that lie above the largest width.
     """
 
     def low(point):

@@ -83,7 +83,8 @@ def function_space(h, r0, eta):
 def test_a_cell_is_what_a_plain_loop_finds():
     """At depth 3 a cell agrees with a plain loop.
 
-    The loop computes gradients by hand and takes the clients' steps. It trains both kernel regimes in function space.
+    The loop computes gradients by hand and takes the clients' steps. The loop trains both kernel regimes in function
+    space.
     """
     measured = measure({"network": "fc:3:relu", "width": WIDTH, "seed": SEED})
     entropy = np.random.SeedSequence((SEED, WIDTH, *b"fc:3:relu")).generate_state(1, np.uint64)[0] >> 1

@@ -158,8 +158,8 @@ def test_the_study_measures_all_its_rounds(small):
 def cell(point, power=-0.5, swapped=()):
     """Returns an invented cell.
 
-    The distance of its outputs from the limit is a power of the width. Its accuracies are .6, .7, .8 by method, in
-    reversed order for the networks in `swapped`.
+    The distance of its outputs from the limit is a power of the width. The cell's accuracies are .6, .7, .8 by method,
+    in reversed order for the networks in `swapped`.
     """
     rng = np.random.default_rng([1, point["width"], point["seed"], *point["method"].encode()])
     exact = 0.6 + 0.1 * tuple(METHODS).index(point["method"])

@@ -1,7 +1,7 @@
 """Tests of the adversary that searches for orders of steps that lead away from W*, the fit of the certificate.
 
-It finds such orders if a hypothesis is missing, and finds none on certified networks. The notation is that of
-docs/proofs/any_order.md.
+The adversary finds such orders if a hypothesis is missing, and finds none on certified networks. The notation is that
+of docs/proofs/any_order.md.
 """
 
 import os

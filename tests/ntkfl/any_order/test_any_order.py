@@ -235,7 +235,7 @@ def test_inputs_of_any_size_have_a_prediction(size):
 def test_an_enclosure_among_denormals_is_outward():
     """Among outputs near the least positive float, the enclosure still contains the exact outputs.
 
-    Its error includes what is lost when the outputs are scaled back.
+    The error of the enclosure includes what is lost when the outputs are scaled back.
     """
     problem, weights = held_case()
     small = TwoLayer(weights.hidden, np.ldexp(weights.signs, -1003))
@@ -315,7 +315,8 @@ def test_more_hostile_networks_do_not_deceive_it():
 def test_certified_networks_outlast_two_thousand_adversarial_steps():
     """Certified networks keep the promises in two thousand adversarial steps.
 
-    They have random data, near-duplicates, unequal clients, and labels of size 1 to 100. No final class changes.
+    The networks have random data, near-duplicates, unequal clients, and labels of size 1 to 100. No final class
+    changes.
     """
     certified = seed = 0
     while certified < NETWORKS:

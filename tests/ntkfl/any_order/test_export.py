@@ -236,7 +236,7 @@ def test_a_sample_that_is_there_twice_is_exported(tmp_path):
 def test_step_limits_are_those_of_the_gradients_of_all_samples_and_their_multiples(tmp_path):
     """The step limits are those of the gradients of all samples, multiples included.
 
-    They are compared with the largest eigenvalue of J J' over each client's samples and over all samples.
+    The step limits are compared with the largest eigenvalue of J J' over each client's samples and over all samples.
     """
     problem, weights = fitted(2, distance=1e-3, width=64, unit=False, outputs=2)
     factors, of = np.array([1, 1, 1, 0.125, 8, 4]), np.array([0, 1, 2, 0, 0, 2])
@@ -256,7 +256,7 @@ def test_step_limits_are_those_of_the_gradients_of_all_samples_and_their_multipl
 def test_a_class_is_final_only_beyond_all_neurons_that_may_become_active(tmp_path):
     """A class counts as final only if its margin exceeds the error with all neurons that may become active.
 
-    It is open if its margin lies between the errors without and with the neurons just beyond their kinks.
+    The class is open if its margin lies between the errors without and with the neurons just beyond their kinks.
     """
     problem, weights = fitted(2, distance=0.01, width=64, outputs=2, unit=False)
     certificate = certify_any_order(problem, weights)

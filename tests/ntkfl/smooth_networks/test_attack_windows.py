@@ -1,6 +1,6 @@
 """Tests of the adversary that trains certified networks in windows, in which every sample is used.
 
-It breaks no certificate, and it breaks every claim that is too strong.
+The adversary breaks no certificate, and it breaks every claim that is too strong.
 """
 
 from dataclasses import fields, replace

@@ -256,7 +256,7 @@ CONVOLUTIONS = st.builds(
 def test_convolutions_keep_to_their_bounds(made, radius):
     """For convolutions, bounds hold for outputs, gradients and kernel at the checkpoint.
 
-    They also hold for Hessians and sizes in the ball around it.
+    Bounds also hold for Hessians and sizes in the ball around the checkpoint.
     """
     rng, layers = made
     x, theta = rng.standard_normal((2, layers[0].n_inputs)), trained(layers)

@@ -92,7 +92,7 @@ def test_the_script_shows_what_is_certified(which, exported):
 def test_the_inequalities_are_those_in_balls(kind, exported):
     """The script's inequalities are those of the certificate, which are computed in ball arithmetic.
 
-    They are compared for many steps, residuals and numbers of uses of a sample. Verdicts differ only near the limit,
+    Both are compared for many steps, residuals and numbers of uses of a sample. Verdicts differ only near the limit,
     and the script's numbers are 0-2% above the certificate's.
     """
     certificate, folder = exported[kind, 1, False]
@@ -245,7 +245,7 @@ def test_a_sample_that_may_get_a_pull_is_refused_and_no_other(kind, exported, tm
 def at_margin(certificate, side, part):
     """Returns an input whose output exceeds the margin on its side.
 
-    It does so by the share `part` of the movement that training may cause.
+    The output exceeds the margin by the share `part` of the movement that training may cause.
     """
     x = certificate.problem.x[-1]
     first = certificate.problem.x[0 if certificate.problem.y[0] != side else 1]

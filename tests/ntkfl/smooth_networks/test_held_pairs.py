@@ -55,7 +55,7 @@ class TwoLayer(NamedTuple):
 def without_held(network, held):
     """Returns J P, in which each neuron's derivatives are projected.
 
-    They become orthogonal to the samples at whose kinks the neuron is held.
+    The projected derivatives are orthogonal to the samples at whose kinks the neuron is held.
     """
     m, n = len(network.a), len(network.x)
     j = network.jacobian((network.z() > 0) & ~held)
