@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ntkfl import Problem
     from verification.first_look import Checked, FirstLook
 
-# number of rows of built-in data by default; a file with more than LARGE rows takes over half a minute
+# built-in data have SAMPLES rows by default, and a file with more than LARGE rows takes over half a minute
 SAMPLES, LARGE = 100, 500
 TARGET = 1e-6  # rounds are counted until this share of the first residual is left
 

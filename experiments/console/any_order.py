@@ -178,10 +178,10 @@ def _trained(
 
 
 def _picture(certificate: AnyOrderCertificate, problem: Problem, kind: str) -> bytes:
-    """The picture of the test samples' margins, sorted, each divided by the bound 2 D |a| |x| on its change.
+    """The picture of the test samples' sorted quotients of margin and 2 D |a| |x|, a bound on the margin's change.
 
-    If the quotient is above 1, the class of the sample is final. D bounds the distance to the certified fit, and |a| is
-    the norm of the readout.
+    If the quotient of a sample x is above 1, the class of the sample is final. D bounds the distance to the certified
+    fit, and |a| is the norm of the readout.
     """
     from matplotlib.figure import Figure
 

@@ -29,7 +29,7 @@ from verification.planted_faults import noticing, planted_faults
 from verification.planted_faults.fault import PlantedFault
 from verification.symbolic import prove
 
-OF, FAILED = 22, 1  # width of a statement's id in columns; exit status if a step is not proved
+OF, FAILED = 22, 1  # an id takes OF columns, and FAILED is the exit status if a step is not proved
 RUNS = 10_000  # number of runs of true statements, none of which may be called violated
 EXPOSED = 1
 

@@ -99,8 +99,8 @@ def shade_refuted(axes: Axes, kind: Kind, xs: Scale, ys: Scale) -> None:
 
 
 LABEL_LETTERS = 32  # the largest number of letters in a line
-# the largest number of parts of a claim that are named below the axis; the least number of different ratios for which
-# their distribution is drawn
+# at most PARTS parts of a claim are named below the axis, and the distribution of ratios is drawn if at least FEW of
+# them differ
 PARTS, FEW = 5, 4
 
 Draw = Callable[["Axes"], None]
@@ -338,14 +338,14 @@ def _ratio_axis(axes: Axes, statement: Statement, scale: Scale) -> None:
         axes.axhspan(1, scale.high, **SHADE)
 
 
-# number of panels in a row; in inches, the width of a panel and the height of its axes
+# a row has COLUMNS panels; in inches, a panel is WIDE, and the axes of a panel are HIGH
 COLUMNS, WIDE, HIGH = 3, 2.45, 1.75
 LEFT, RIGHT, ABOVE, BELOW = 0.75, 0.12, 0.38, 0.54  # space around the axes of a panel, in inches
 LINE, LETTER = 0.145, 0.0565  # in inches, the height of a line of text and the width of a letter in the legend
 # in inches, the width of a phone, and the size of a picture of one panel without words around it
 PHONE, THUMB = 3.6, (2.6, 2.2)
 CROWD = 8  # with more families than this, the legend is small
-# letters in an inch of a title and in an inch of a caption; room of a legend's mark, in letters
+# an inch of a title or of a caption has this many letters, and a mark of a legend takes the room of TAB letters
 TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4
 # commands of mathtext around a letter, and characters that mathtext does not draw
 SET = re.compile(r"\\mathrm|[${}_^]")

@@ -1,7 +1,7 @@
 """Drift: how much farther does a client move if FedGuCci's connectivity loss ties it to the model from which it starts?
 
 In the kernel regime the answer follows from statement fedgucci/X4, by which FedGuCci is FedAvg with rescaled steps. The
-study compares this answer with finite networks. Gradient descent trains them on their loss plus beta times the
+study compares this answer with finite networks. Gradient descent trains each network on its loss plus beta times the
 connectivity loss, without use of X4.
 """
 
@@ -103,7 +103,10 @@ def off_limit(cells: Cells) -> Numbers:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The drift against the number of local steps for each beta, and its distance from the limit against the width."""
+    """The drift against the number of local steps for each beta.
+
+    A second panel shows the drift's distance from the kernel regime against the width.
+    """
     widest, series = int(cells.width.max()), list[Series]()
     for beta in cells.beta.to_numpy():
         at, name = (cells.sel(beta=beta, width=widest) ** 2).mean("client") ** 0.5, f"network, beta = {beta:g}"

@@ -23,7 +23,7 @@ from experiments.studies.running.stored_ladder import power_on
 from experiments.studies.series import STUDENT_BARS, WIDTHS, line, mean, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 
-# number of training points on the circle; step size and number of local steps of every client
+# the circle has POINTS training points, and every client takes STEPS local steps of size ETA
 POINTS, ETA, STEPS = 12, 0.3, 8
 MANY_WIDTHS = tuple(round(2 ** (8 + half / 2)) for half in range(9))
 SOURCE = "fedgucci/X3"

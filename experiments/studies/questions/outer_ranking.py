@@ -47,8 +47,8 @@ CANDIDATE = ("tuned_for", "outer", "local_steps")
 def problem() -> Problem:
     """The data of every cell.
 
-    Clients have equal numbers of samples. So a step on sums of squares equals a step on means with a step size that is
-    this number times as large.
+    Every client has the same number n_c of samples. So a step on sums of squares equals a step on means of squares with
+    a step size that is n_c times as large.
     """
     return data.digits(SAMPLES, clients=CLIENTS, partition=PARTITION)
 
@@ -91,7 +91,7 @@ def network(name: str, seed: int) -> "Model":
 
 @cache
 def kernel(of: str) -> np.ndarray:
-    """The kernel of the prediction: that of infinite width for two-layer networks, otherwise the network's own."""
+    """The kernel of the prediction: the kernel of infinite width for two-layer networks, else the network's own."""
     if of == TWO_LAYER:
         return gram.infinite(problem().x)
     model = network(of, 0)
@@ -209,8 +209,8 @@ class Ranking:
     def rounds_lost(self, picked: np.ndarray) -> int:
         """By how many rounds the candidate of least trained loss is ahead of the candidate of least expected loss.
 
-        These rounds remain in the budget when the first has reached the final loss of the second. Losses are geometric
-        means over the seeds `picked`.
+        These rounds remain in the budget when the candidate of least trained loss has reached the final trained loss of
+        the candidate of least expected loss. Trained losses are geometric means over the seeds `picked`.
         """
         curves = self.trained[:, picked].mean(axis=1)
         best = curves[:, -1].argmin()
@@ -220,8 +220,8 @@ class Ranking:
 def summarise(cells: Cells) -> Iterable[Answer]:
     """Three answers for each network.
 
-    They are about the pairs of candidates in the predicted order, the rounds that the predicted choice loses, and the
-    gain of tuning for drawn batches.
+    The answers are about the pairs of candidates in the predicted order, the rounds that are lost if the candidate of
+    least expected loss is chosen, and the gain of tuning for drawn batches.
     """
     for name in map(str, cells["network"].to_numpy()):
         ranking = Ranking.of(cells.sel({"network": name}))
