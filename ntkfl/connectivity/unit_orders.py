@@ -45,7 +45,7 @@ def least_barrier(
     start: Int[np.ndarray, " h"] | None = None,
     evaluations: int = 2000,
 ) -> LeastBarrier:
-    """The order of the second network's units that has the smallest loss barrier among the orders that were tried.
+    """The order of the second network's units with the smallest loss barrier that was found.
 
     Up to 8 units all orders are tried. With more units, a local search exchanges two units at a time. The search makes
     an exchange that certainly lowers the barrier, and ends when no exchange does. Computed barriers of logistic and
