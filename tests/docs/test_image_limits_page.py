@@ -24,7 +24,7 @@ def test_page_and_picture_are_those_of_the_stored_rows():
 
 
 def test_every_stored_distance_is_within_the_triangle():
-    """No stored distance exceeds the sum of the other two between network, linearisation and limit."""
+    """No stored distance between network, linearisation and limit exceeds the sum of the other two distances."""
     for row in script.kept():
         if "outputs" in row:
             sides = np.array([row[name] for name in ("outputs", "linear", "bent")])

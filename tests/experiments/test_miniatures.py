@@ -517,7 +517,7 @@ def test_the_three_models_are_where_the_plane_says(solo):
     assert three.centre() == pytest.approx((mean[0].item(), mean[1].item()), abs=1e-12)
     network_plane, s, t, grid = three.losses(5)
     assert grid[1, 3] == pytest.approx(three.score(network_plane.point(s[1], t[3])).loss, abs=1e-12)
-    assert three.rise() >= 0 and three.rise(parts=1) == 0  # With one part on each side, only the corners are evaluated.
+    assert three.rise() >= 0 and three.rise(parts=1) == 0  # With parts=1, only corners are evaluated.
 
 
 def test_the_picture_names_its_axes_and_marks_the_models(monkeypatch):
@@ -569,7 +569,7 @@ def test_ima_is_its_baseline_until_it_starts():
 
 
 def test_rounds_to_the_target_are_counted_from_one(monkeypatch):
-    """The measured number is that of the first round that reaches the mean of the baseline's last ten rounds.
+    """The measured number is the number of the first round that reaches the mean of the baseline's last ten rounds.
 
     Rounds are counted from 1. If no round reaches the mean, the number is the last round plus one.
     """

@@ -29,7 +29,7 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path, monkeypatch):
         return asked["choices"]
 
     monkeypatch.setattr("ntkfl.tuned_outer.tune_outer", recorded)
-    monkeypatch.setattr("ntkfl.tuned_outer.SEARCHES", {})  # The rate that falls is then searched once only.
+    monkeypatch.setattr("ntkfl.tuned_outer.SEARCHES", {})  # A falling rate is then searched from one start.
     result = run(*SMALL, "--samples", 8, *drawn, "--json", file, "--plot", picture)
     assert result.exit_code == 0, result.output
     problem, choices, own = asked.pop("problem"), asked.pop("choices"), data.BUILT_IN["digits"](n=8, clients=2)

@@ -242,7 +242,7 @@ def test_of_parts_that_hold_the_tightest_is_shown_whether_or_not_it_is_a_slope()
 def test_a_second_term_hides_no_power_that_it_cannot_explain():
     """A power that a second term explains does not hide another violation.
 
-    The other violation is that of another entry, of another part, or of the other side of a two-sided claim.
+    The other violation occurs in another entry, in another part, or on the other side of a two-sided claim.
     """
     sizes = 2.0 ** np.arange(6, 12)
     bent = slope(sizes, sizes**-0.5 * (1 + np.sqrt(sizes[0] / sizes)), biased=False)

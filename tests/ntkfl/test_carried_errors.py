@@ -149,9 +149,9 @@ def test_every_entry_is_within_its_bound(method, options, how, dtype, eta, seed,
 def test_a_movement_by_products_off_in_one_direction_needs_both_parts_of_its_bound(in_rounds, at_the_end, monkeypatch):
     """Both parts of the bound on a movement are needed.
 
-    One part is carried along by the rounds, the other belongs to the last product. After one round the movement's error
-    is more than .98 of its bound. The error exceeds the first part alone. If the products are off in opposite
-    directions, it exceeds the second part alone.
+    The first part is carried from round to round, and the second part belongs to the last product. After one round the
+    movement's error is more than .98 of its bound and exceeds the first part alone. If the products of the rounds and
+    the last product are off in opposite directions, the error after five rounds exceeds the second part alone.
     """
     n, rounding, multiply, rounds = 60, 1e-4, tiles.Tiles.__matmul__, [1, 5, 20, 50]
     rows = 3 + np.random.default_rng(0).standard_normal((n, 3))  # The kernel of these rows has only positive entries.

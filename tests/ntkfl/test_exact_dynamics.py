@@ -145,7 +145,7 @@ def test_linearised_network():
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(3, 12), local_steps=st.integers(1, 9), step=st.floats(0.01, 2.5))
 def test_spectrum_is_real_and_that_of_the_round_map(seed, n, local_steps, step):
-    """The spectrum is real and is that of the round map.
+    """The spectrum is real, and equals the spectrum of the round map.
 
     `step` is eta_local times the largest q. Above 2 an even K makes P indefinite.
     """

@@ -18,7 +18,7 @@ from ntkfl import interruption
 from ntkfl.interruption import KNOCK, Interruption
 
 ROOT = Path(__file__).parents[2]
-OURS = signal.SIGUSR1  # This signal replaces that of Ctrl-C, which pytest handles.
+OURS = signal.SIGUSR1  # This signal replaces the signal of Ctrl-C, which pytest handles.
 
 
 @pytest.fixture

@@ -452,7 +452,7 @@ def test_a_schedule_of_drawn_clients_is_the_mean_of_random_rounds():
 def archive(place, byte):
     """Returns a file of numpy's archive format with one array, named `mark`.
 
-    One byte is replaced: the one at this place of the array's entry in the archive's directory.
+    One byte is replaced. It is the byte at this place of the array's entry in the archive's directory.
     """
     np.savez(file := BytesIO(), mark=np.array(""))
     content = bytearray(file.getvalue())

@@ -159,7 +159,7 @@ QUESTIONS = {  # The numbers are the multiples of `close` by which an answer may
 
 
 def refusals(method, options, how):
-    """Returns the questions that have no answer without a matrix, each with the stated reason."""
+    """Returns the questions that have no answer without a matrix, each with the reason that the message must state."""
     remember = method in ("scaffold", "feddyn", "cyclic") or "momentum" in how
     reasons = {"rate_estimate": NO_RATE, "stable": NOT_STABLE} if remember else {}
     uneven = method == "scaffold" and ("client_steps" in how or options.get("option") == "I")

@@ -30,7 +30,7 @@ def even(clients=6, samples=2, d=18, seed=0, outputs=None):
 @settings(deadline=None, max_examples=20)
 @given(epsilon=st.floats(0.1, 10), rounds=st.integers(1, 300))
 def test_the_noise_of_whole_rounds_is_that_of_the_exact_curve_of_gaussian_noise(epsilon, rounds):
-    """If all clients take part, the noise is that of the exact curve of Gaussian noise.
+    """If all clients take part, the noise agrees with the exact curve of Gaussian noise.
 
     delta = Phi(1/(2 s) - epsilon s) - exp(epsilon) Phi(-1/(2 s) - epsilon s) with s = sigma / sqrt(T), where sigma is
     the noise multiplier and T the number of rounds (Balle and Wang, Theorem 8).

@@ -64,7 +64,7 @@ def test_planted_powers_hold_and_wrong_ones_are_violated():
 
 @pytest.mark.parametrize(("name", "place"), [("moment_bound", 2), ("theorem", 4)])
 def test_what_holds_with_probability_may_fail_in_its_share_of_the_cells(name, place):
-    # A tenth of the cells may fail. The cells of 1 of the 40 seeds are fewer, and those of 8 seeds are too many.
+    # A tenth of the cells may fail. The cells of 1 of the 40 seeds are less than a tenth, those of 8 seeds more.
     for seeds, outcome in ((1, Outcome.HOLDS), (8, Outcome.VIOLATED)):
 
         def some(point, seeds=seeds):

@@ -118,7 +118,7 @@ def test_no_slopes_on_held_pairs_give_gradients_a_smaller_eigenvalue(exported):
 
 
 def test_the_eigenvalue_is_that_of_samples_that_are_no_multiples(tmp_path):
-    """The claimed eigenvalue is that of samples none of which is a multiple of another.
+    """The claimed eigenvalue belongs to samples of which none is a multiple of another.
 
     A repeated sample would make the matrix of products of all gradients singular.
     """

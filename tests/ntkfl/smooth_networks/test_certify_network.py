@@ -74,7 +74,8 @@ def test_windows_keep_to_the_certificate(net, mode):
 def test_the_claim_is_no_looser_than_it_has_to_be():
     """The claim is not much looser than necessary.
 
-    The distance is nearly that of the nearest fit, and nearly every input far from the boundary has its final class.
+    The distance is nearly the distance of the nearest fit, and nearly every input far from the boundary has its final
+    class.
     """
     net = module(1)
     problem = near(net, 4, CERTIFIED)
