@@ -1,7 +1,7 @@
 """Gradient descent with H_inf as a kernel of GPyTorch, which keeps the whole matrix in memory.
 
-`python descent_by_gpytorch.py FOLDER REPETITIONS` needs GPyTorch. It is called as `experiments.benchmarks.elsewhere`
-describes.
+`python descent_by_gpytorch.py FOLDER REPETITIONS` needs GPyTorch. The script is called as
+`experiments.benchmarks.elsewhere` describes.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Gradient descent with H_inf by KeOps, which computes the kernel anew in every product.
 
-`python descent_by_keops.py FOLDER REPETITIONS` needs KeOps. It is called as `experiments.benchmarks.elsewhere`
+`python descent_by_keops.py FOLDER REPETITIONS` needs KeOps. The script is called as `experiments.benchmarks.elsewhere`
 describes.
 """
 

@@ -1,7 +1,7 @@
 """Imports neural-tangents 0.6.5 on a current JAX, for benchmarks and as the independent reference for kernels in tests.
 
-neural-tangents is imported on first use. It imports names that JAX has since moved or dropped, and this module supplies
-these names while the import lasts.
+neural-tangents is imported on first use. neural-tangents imports names that JAX has since moved or dropped, and this
+module supplies these names while the import lasts.
 
 Only some parts of neural-tangents are known to work with a current JAX. The tests compare three of them with
 independent computations: stax kernels of fully connected networks, eager `predict`, and `empirical_ntk_fn` in the

@@ -47,8 +47,8 @@ class Workload:
     sizes: tuple[Sizes, ...]  # the cases; all candidates are measured on each case
     candidates: tuple[Candidate, ...]
     along: str  # the name of the size whose power is fitted to the times, over cases that differ in this size alone
-    # The largest distance of a candidate's result from ours that is allowed, relative to our largest entry. It does not
-    # apply to candidates of the role "limit", whose results are not those of the work.
+    # The largest distance of a candidate's result from ours that is allowed, relative to our largest entry. This
+    # tolerance does not apply to candidates of the role "limit", since they compute other results.
     tolerance: float = 1e-5
 
     @property

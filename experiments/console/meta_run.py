@@ -75,7 +75,7 @@ def check_verifier(
     them.
 
     The exit status is 1 if a mutant of a statement is not noticed, a planted fault changes no verdict, or a true
-    statement is called violated. It is 130 if interrupted.
+    statement is called violated. The exit status is 130 if the tests are interrupted.
     """
     started = time.monotonic()
     planted = planted_faults(None if whole else {statement.id for statement in statements})

@@ -123,8 +123,8 @@ def _transposes(matrix: sp.Basic) -> int:
     return sum(isinstance(node, sp.Transpose) for node in sp.preorder_traversal(matrix))
 
 
-# A formula that is wider than about this many characters may get names for its long parts. It gets them if it must be
-# shown whole, or if a piece of it is too wide for a phone.
+# A formula that is wider than about this many characters may get names for its long parts. The formula gets such names
+# if it must be shown whole, or if a piece of the formula is too wide for a phone.
 BULKY = 100
 WIDEST = 44  # a sum that is wider than about this many characters is broken before its terms
 NARROWEST = 30  # the width of a row on a phone, in characters, roughly; a wider row may continue in the next line

@@ -34,7 +34,8 @@ class Segments:
     def accuracy_barriers(self) -> Tensor:
         """The largest 1 - A(alpha w_1 + (1 - alpha) w_2) / (alpha A_1 + (1 - alpha) A_2) on the grid, (rows,).
 
-        It is at least 0. If both models classify nothing correctly, the ratio is undefined, and the result is NaN.
+        The barrier is at least 0. If both models classify nothing correctly, the ratio is undefined, and the result is
+        NaN.
         """
         return (1 - self.accuracies / _line(self.accuracies)).amax(0)
 

@@ -64,8 +64,8 @@ class Solo:
     def trained(self, starts: Params, anchor: Params, beta: float, seed: int) -> Params:
         """The models after training from `starts`, with beta times the connectivity loss to the anchor.
 
-        The rows are those of `starts`. Every model takes the samples in an order of its own, which is the same for
-        every beta.
+        The rows are in the order of `starts`. Every model takes the samples in an order of its own, which is the same
+        for every beta.
         """
         count = len(next(iter(starts.values())))
         data = replace(

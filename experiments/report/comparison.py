@@ -1,7 +1,7 @@
 """A comparison of two runs of `ntkfl verify`.
 
-It lists changed outcomes, bounds that became tighter or looser, new forms, and forms that are gone. A form is one
-version of a statement's claim, such as the version that a paper prints.
+The comparison lists changed outcomes, bounds that became tighter or looser, new forms, and forms that are gone. A form
+is one version of a statement's claim, such as the version that a paper prints.
 """
 
 import math
@@ -40,7 +40,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All changes, those for the worse first."""
+    """All changes; changes for the worse come first."""
 
     changes: tuple[Change, ...]
     compared: int

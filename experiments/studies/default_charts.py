@@ -45,8 +45,9 @@ def default_charts(study: Study, cells: Cells) -> tuple[Chart, ...]:
 def _panel(study: Study, quantity: Quantity, cells: Cells) -> Panel:
     """The panel of a quantity.
 
-    It is drawn along its own inner axis, or else along the longest numerical axis of the grid. Each combination of
-    values of the other axes has a series; if there are more than six combinations, at most six of them are drawn.
+    The quantity is drawn along its own inner axis, or else along the longest numerical axis of the grid. Each
+    combination of values of the other axes has a series; if there are more than six combinations, at most six of them
+    are drawn.
     """
     inner = [axis for axis in study.inner if axis.name in quantity.along]
     grid = [axis for axis in study.axes if axis.name != SEED]

@@ -28,8 +28,8 @@ SINGLE, DOUBLE = 3.5, 7.0  # in inches, the widths of one and of two columns of 
 # in inches, the heights of a panel, of a line of a legend, and of a named place on an axis
 HEIGHT, LEGEND_LINE, PLACE = 2.3, 0.16, 0.2
 DPI = 150
-# By format, the metadata that say when and how a picture was made. They are left out, so that a picture has the same
-# bytes every time.
+# By format, the metadata that say when and how a picture was made. These metadata are left out, so that a picture has
+# the same bytes every time.
 UNTOLD = {"png": ("Software",), "svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}
 LETTER, TITLE_LINE = 0.062, 0.14  # in inches, the width of a letter and the height of a further line of a title
 # in inches, the margin beside titles and legends, and the largest width of the name of a place on an axis
@@ -99,7 +99,7 @@ def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:
 def draw(chart: Chart) -> Figure:
     """The chart as a figure.
 
-    It is as wide as one column of a journal, or as two columns if it has several panels or names along an axis.
+    The figure is as wide as one column of a journal, or as two columns if it has several panels or names along an axis.
 
     The legend of a panel is below the panel, where it hides nothing.
 

@@ -32,7 +32,7 @@ def run_study(
 ) -> tuple[xarray.Dataset, tuple[Answer, ...]]:
     """Run a study, and return its results and answers.
 
-    They are also written to the folder of the cells, as by `ntkfl study run`.
+    Results and answers are also written to the folder of the cells, as by `ntkfl study run`.
 
     Args:
         name: name of the study, or the path of your file.

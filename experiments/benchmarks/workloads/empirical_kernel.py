@@ -58,7 +58,7 @@ def _ours_in_jax(sizes: Sizes) -> Call:
 def _torch_func(sizes: Sizes) -> Call:
     """The recipe of torch.func's documentation.
 
-    It computes the Jacobian of every sample, and contracts the Jacobians parameter by parameter.
+    The recipe computes the Jacobian of every sample, and contracts the Jacobians parameter by parameter.
     """
     import torch
     from torch.func import jacrev, vmap

@@ -62,7 +62,7 @@ def _on_grid(sizes: Sizes) -> Call:
 def _in_long_precision(sizes: Sizes) -> Call:
     """The excess of the loss at the alpha of the exact barrier, evaluated plainly in long precision.
 
-    This evaluation shares no code with that of the exact barrier.
+    This evaluation shares no code with the computation of the exact barrier.
     """
     from ntkfl.connectivity import loss_barrier
     from ntkfl.rounding import LONG

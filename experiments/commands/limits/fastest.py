@@ -159,7 +159,7 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
 
 
 def _print_trained(comparison: "Fastest", rows: "tuple[Trained, ...]", width: int) -> None:
-    """Print the rounds of a trained network beside the predicted ones.
+    """Print the rounds of a trained network beside the predicted rounds.
 
     Below them are the pairs of methods that the network ranks in another order than predicted.
     """
@@ -189,7 +189,7 @@ def _shown(count: int | None) -> str:
 def _first_word(tuned: "Tuned", tiled: bool) -> str:
     """The best steps and the rounds of a method, in one line.
 
-    It is printed as soon as they are known, before the table.
+    The line is printed as soon as the steps are known, before the table.
     """
     if tuned.residual_left is not None:
         said = f"{_left(tuned)} left"

@@ -114,7 +114,7 @@ def _pair(files: Sequence[Path], given: "Compared", loss: str, align: By | None)
 
 
 def _group(files: Sequence[Path], given: "Compared", loss: str, align: By | None) -> tuple[dict[str, Any], list[str]]:
-    """The barriers of the mean of all networks and of every pair; with `align`, also those after alignment."""
+    """The barriers of the mean of all networks and of every pair; with `align`, also the barriers after alignment."""
     content, lines = _group_numbers(files, given.networks, given, loss)
     setting, description = _setting(given, loss)
     lines = [f"{len(files)} networks: the mean of all against their own means", description, *lines]

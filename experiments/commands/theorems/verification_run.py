@@ -179,7 +179,7 @@ def _with_passing_step(statements: "list[Statement]", forms: "list[Form]", optio
 def _start_early() -> None:
     """Start the parent of the worker processes early, so that it imports while this process does other work.
 
-    It is started only if there is more than one core.
+    The parent is started only if there is more than one core.
     """
     from verification.cores import cores
     from verification.processes import start_server
@@ -313,7 +313,8 @@ def _plan_lines(plans: "list[Plan]", step: float | None, others: int) -> list[st
 def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
     """Print the verdicts, then the totals and the untested forms.
 
-    With `pages` each verdict has a page. Otherwise all are in a table, below those that differ from the record.
+    With `pages` each verdict has a page. Otherwise all verdicts are in a table, below the verdicts that differ from the
+    record.
     """
     from verification.verdict_list import news_lines, table, totals, untested_lines, worst_first
     from verification.verdict_page import as_text

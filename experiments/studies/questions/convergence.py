@@ -136,7 +136,8 @@ def _flow_time(name: str, seed: int) -> tuple[float, float]:
 def _seconds(point: Point) -> float:
     """Roughly the processor time of a cell.
 
-    It is the number of rounds times the time of a round, which grows with the numbers of samples and local steps.
+    The time is the number of rounds times the time of one round. The time of one round grows with the numbers of
+    samples and local steps.
     """
     clients, setup = point["clients"], setup_of(point)
     if point[DATA] == SPHERE:

@@ -1,9 +1,9 @@
 """Deep width scaling: with which power of the width do deep networks, trained in every layer, approach their limit?
 
-A cell is one network, which the training engine trains by FedAvg. It is compared with two kernel regimes, that of the
-limit kernel and that of the network's own kernel before training. The labels are the network's outputs before training
-plus a fixed vector r_0, y_m(0) + r_0. So all cells start with the same residual, and only the width varies. No two
-cells share random numbers.
+A cell is one network, which the training engine trains by FedAvg. The network is compared with two kernel regimes. One
+regime has the limit kernel, and the other has the network's own kernel before training. The labels are the network's
+outputs before training plus a fixed vector r_0, y_m(0) + r_0. So all cells start with the same residual, and only the
+width varies. No two cells share random numbers.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 A cell trains a network with ten readouts on Fashion-MNIST, and compares it in every reported round with the limit of
 its method at infinite width. The limit is computed by tiles of the Gram matrix. The cell also trains the network's
 linearisation in the weights, at the initial weights. The linearisation differs from the limit because the network's
-initial kernel is not that of infinite width. The network differs from its linearisation because its kernel changes in
-training. The network's outputs before training are added to the labels and subtracted from the outputs, so that all
-three start from 0.
+initial kernel differs from the kernel of infinite width. The network differs from its linearisation because its kernel
+changes in training. The network's outputs before training are added to the labels and subtracted from the outputs, so
+that all three start from 0.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

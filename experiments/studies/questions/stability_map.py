@@ -1,10 +1,10 @@
 """Stability map: at which pairs of step sizes does training diverge, and does the kernel regime predict them?
 
 A cell trains one network from a residual of a given size. It also computes the limits of stable steps in two kernel
-regimes, that of infinite width and that of the network's own H(0). A run counts as grown if its residual was ever GROWN
-times the initial one. From a small residual, whether a run grows depends only on H(0). A residual of order 1 changes
-the kernel while the residual grows. So a network whose steps are slightly beyond the limit may settle in a flatter
-region of the loss. The kernel regime does not describe such a run.
+regimes: one with the kernel of infinite width, and one with the network's own H(0). A run counts as grown if its
+residual was ever GROWN times the initial one. From a small residual, whether a run grows depends only on H(0). A
+residual of order 1 changes the kernel while the residual grows. So a network whose steps are slightly beyond the limit
+may settle in a flatter region of the loss. The kernel regime does not describe such a run.
 """
 
 from __future__ import annotations

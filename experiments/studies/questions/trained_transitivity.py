@@ -117,9 +117,9 @@ def rank_correlation(cells: Cells, fixed: tuple[str, ...], what: str) -> Answer:
 
     The correlation is computed in groups of cells with equal values on the axes `fixed`.
 
-    The interval of the mean is Student's over the seeds, each of which is represented by the mean of its groups. If a
-    group has several seeds, the interval is over the groups, as if these were independent. A group is left out if
-    epsilon or the barrier does not vary in it.
+    The interval of the mean is Student's interval over the seeds, and each seed is represented by the mean of its
+    groups. If a group has several seeds, the interval is over the groups, as if these were independent. A group is left
+    out if epsilon or the barrier does not vary in it.
     """
     claim = f"a lower largest loss on the way to the anchor goes with a lower barrier: rank correlation, {what}"
     epsilon, wall = (_grouped(quantity, fixed) for quantity in (cells.epsilon, cells.barrier))

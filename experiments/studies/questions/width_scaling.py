@@ -138,7 +138,7 @@ def problem() -> Problem:
 
 
 def measure(point: Point) -> Measured:
-    """All quantities of a run: those with exponents in the catalogue of statements, and two remainders of Eq (18)."""
+    """The quantities of a run whose exponents are in the catalogue of statements, and two remainders of Eq (18)."""
     width = point[WIDTH]
     ladder = WidthLadder(problem(), SETUP, (width,), (1,), own_seed(point[SEED], width))
     ((statistics,),), ((run,),) = ladder.statistics, ladder.runs
@@ -181,7 +181,7 @@ def _remainder(name: str, ladder: StoredLadder) -> Estimate:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The quantities against the width, and all measured exponents beside those of theory."""
+    """The quantities against the width, and all measured exponents beside the exponents of theory."""
     return charts_of(StoredLadder.of(cells, problem(), SETUP), powers(), summarise(cells))
 
 

@@ -225,8 +225,8 @@ def write_json(path: Path, content: object) -> None:
 def _lock_file(folder: Path) -> int:
     """The lock file of a folder.
 
-    It stays open as long as the process lives, since closing any handle of the file would release all locks of the
-    process.
+    The file stays open as long as the process lives, since closing any handle of the file would release all locks of
+    the process.
     """
     folder.mkdir(parents=True, exist_ok=True)
     return os.open(folder / ".claims", os.O_RDWR | os.O_CREAT, 0o666)

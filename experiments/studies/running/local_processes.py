@@ -44,7 +44,7 @@ class InProcess(ExitStack):
 class LocalProcesses(ExitStack):
     """Worker processes of one thread each.
 
-    They start when cells are first given, and end with the block.
+    The processes start when cells are first given, and end with the block.
     """
 
     def __init__(self, spec: str, store: CellStore, count: int) -> None:
