@@ -51,7 +51,7 @@ def measure(point: Point) -> Measured:
 def summarise(cells: Cells) -> Iterable[Answer]:
     """Answers about the symmetry at k = 0, and about the powers of the width and of the step size in the asymmetry.
 
-    The powers of the width are measured at the last local step, and the power of the step size at the first.
+    The powers of the width are measured at the last local step, and the power of the step size after one local step.
     """
     last, largest = cells[STEP].to_numpy().max(), cells[ETA].to_numpy().max()
     first = abs(cells[DIFFERENCE].sel({STEP: 0})).max("pair", skipna=False)
