@@ -489,7 +489,7 @@ def test_a_run_that_leaves_float64_says_with_which_steps_and_which_would_do(meth
     """
     setup = Setup(eta_local=3.0, local_steps=1)
     regime = kernel_regime(data.sphere(20, 6, seed=0), setup, method=method, options=options, matrix_free=True)
-    said = f"{method} grows at eta_local = 3 with 1 local steps; eta_local < {regime.step_limits.eta_local:.6g}"
+    said = f"{method} grows at eta_local = 3 with 1 local steps; with eta_local < {regime.step_limits.eta_local:.6g}"
     with pytest.raises(OverflowError, match=said):
         regime.residual(3000)
 
@@ -523,12 +523,13 @@ def test_methods_that_remember_say_that_they_grow_and_the_step_that_would_do(met
     )
     below = f"{regime.step_limits.eta_local:.6g}"
     with pytest.raises(
-        OverflowError, match=rf"{method} grows at eta_local = 9 .*; eta_local < {below} lets clients contr"
+        OverflowError,
+        match=rf"{method} grows at eta_local = 9 .*; with eta_local < {below} the clients' steps contract",
     ):
         regime.outputs(3000)
-    said = r"the residual norm passes the largest float64 in round \d+; smaller steps"
+    said = r"the residual norm passes the largest float64 in round \d+; try smaller steps"
     if method != "cyclic":  # Whether cyclic training grows is not known before the run.
-        said = f"no number of rounds brings every residual to 0.1 of its start: {method} .*; eta_local < {below}"
+        said = f"no number of rounds brings every residual to 0.1 of its start: {method} .*; with eta_local < {below}"
     with pytest.raises(ValueError, match=said):
         regime.rounds_to(0.1)
 

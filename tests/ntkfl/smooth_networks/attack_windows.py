@@ -100,12 +100,12 @@ def quoted(rows: list[dict[str, Any]]) -> list[str]:
     return [
         f"trained {len(rows)} certified networks further",
         f"Every window lowered the squared distance to the fit by at least {_digits(1 / worst['fall'], False)} times "
-        "the claimed amount. The distance of the fit that Newton steps found was at most "
+        "the claimed amount. The distance to the fit that Newton steps found was at most "
         f"{_digits(worst['distance'], True)} of the certified distance. Models moved by at most "
         f"{_digits(worst['reach'], True)} of the stated distance, and outputs by at most "
         f"{_digits(worst['outputs'], True)} of what their intervals allow.",
-        "With two layers it is {} to {} times that norm (median {}), with three layers {} to {} times (median {}), and "
-        "with four {} to {} times (median {}).".format(*depths[2], *depths[3], *depths[4]),
+        "With two layers the bound is {} to {} times that norm (median {}), with three layers {} to {} times (median "
+        "{}), and with four layers {} to {} times (median {}).".format(*depths[2], *depths[3], *depths[4]),
     ]
 
 
