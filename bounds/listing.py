@@ -43,9 +43,9 @@ def load(file: str | os.PathLike[str]) -> tuple[Statement, ...]:
         file: path of a Python file with STATEMENTS.
 
     Raises:
-        ExtensionError: a ValueError. The file does not exist; it fails (the message has the line); its STATEMENTS are
-            not all of the class `Statement`; or an id is not of the form paper/label, or another statement has the same
-            id.
+        ExtensionError: a ValueError. The file does not exist; it fails (the message has the line); it has
+            no STATEMENTS, or these are not a tuple of objects of the class `Statement`; an id is not of the form
+            paper/label; or another statement has the same id.
     """
     return restore(extensions.from_file(file))
 
@@ -78,7 +78,7 @@ def brings_any() -> bool:
 
 
 def extension_of(statement: Statement) -> Extension | None:
-    """The module in which a statement is defined; None for a statement of this project."""
+    """The file or the announced module whose STATEMENTS contain a statement; None for a statement of this project."""
     return next(
         (e for e in extensions_of_statements() if any(listed is statement for listed in e.module.STATEMENTS)), None
     )
@@ -92,7 +92,7 @@ def failure(error: BaseException, statement: Statement) -> str:
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
         return NO_TORCH
     extension = extension_of(statement)
-    # only a line of a paper's own subfolder is named, since the other modules of `bounds` are shared by all statements
+    # only a line in a subfolder, such as a paper's, is named: all statements share the modules of `bounds` itself
     if extension is None:
         frame = extensions.last_frame(error, lambda file: HERE in file.parents[1:])
         name = frame and Path(frame.filename).relative_to(HERE.parent).as_posix()
@@ -104,7 +104,7 @@ def failure(error: BaseException, statement: Statement) -> str:
 
 
 def brought_by(statement: Statement) -> Mapping[str, str] | None:
-    """The file with its SHA-256, or the package, that defines a statement; None for a statement of this project."""
+    """The file with its SHA-256, or the package, from which a statement comes; None for a statement of this project."""
     extension = extension_of(statement)
     return None if extension is None else extension.provenance
 
@@ -202,7 +202,7 @@ def find(*words: str) -> tuple[Statement, ...]:
     """The statements that the given words name.
 
     Args:
-        words: ids; papers and files, for all their statements; or one statement of a file.
+        words: ids; papers and files, for all their statements; or one statement of a file, as `my.py::mine/T1`.
 
     Raises:
         KeyError: an unknown id; the message lists the nearest ids. ExtensionError: as `load`.

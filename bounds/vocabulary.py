@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 class Form(StrEnum):
-    """A form of a statement: as printed; as its proof gives it; repaired, if a form fails; or new.
+    """A form of a statement: as printed; as its proof gives it; repaired, if a form or its proof fails; or new.
 
     A new form is this project's own and in no paper.
     """

@@ -119,9 +119,9 @@ class NetworkPair(Case):
 
     @cached_property
     def bilinear_term(self) -> Estimate:
-        """The term with the product of both layers' differences: E_x |(v_1 - v_2) . (s_1 - s_2)|_2 with s = relu(U x).
+        """The term with the product of both layers' differences.
 
-        It is E_x |(v_1 - v_2) . (s_1 - s_2)|_2 with s = relu(U x).
+        The term is E_x |(v_1 - v_2) . (s_1 - s_2)|_2 with s = relu(U x).
         """
         s1, s2 = (np.maximum(side, 0) for side in self._sides)
         v1, v2 = self._readouts
@@ -152,7 +152,7 @@ class NetworkPair(Case):
     def _rounding(self) -> float:
         """A bound on the rounding error of `bilinear_term` and of `kink_term`, which sum l and h products.
 
-        The bound uses the sum of both networks' norms.
+        For each unit the bound adds the norms of the unit's weights in both networks.
         """
         rows = sum(np.linalg.norm(net.hidden, axis=1) for net in (self.first, self.second))
         columns = sum(np.linalg.norm(readout, axis=0) for readout in self._readouts)

@@ -1,4 +1,4 @@
-"""Statements X.8 to X.10: the network in the kernel regime, changes of its activations, and deviations of its outputs.
+"""Statements X.8 to X.10: the trained network in the kernel regime, its changes of activations, its deviations.
 
 The outputs deviate by the order m^(-1/2) from the outputs at infinite width. On a ladder the same quantity is measured
 at several widths.

@@ -67,10 +67,10 @@ def slope(
     bound of the error of log(value) for each size, which holds for all samples of the size; default no errors.
 
     The half-width of the interval is the sum of two parts. The first part is the change of the slope when the two
-    smallest sizes are dropped. On a biased ladder of six sizes or more it is the larger of this change and the change
-    of the slope when a next-order term size^(-1/2) is fitted too. The second part is the noise at the 99% level. It
-    comes from the t-interval of the line or from the bootstrap over seeds, whichever is wider. Samples of different
-    sizes are taken to be independent.
+    smallest sizes are dropped. On a biased ladder of six sizes or more the first part is the larger of this change and
+    the change of the slope when a next-order term size^(-1/2) is fitted too. The second part is the noise at the 99%
+    level. It comes from the t-interval of the line or from the bootstrap over seeds, whichever is wider. Samples of
+    different sizes are taken to be independent.
 
     A power outside the interval of the slope is not refuted if a power law with this power and a second term fits at
     the level `REFUTED`. The second term is of the order size^(-1/4), size^(-1/2) or 1/size relative to the first. At

@@ -270,7 +270,7 @@ def test_digits_do_not_certify_and_the_width_is_named():
 
 
 def test_width_needed_is_about_right():
-    """A network of twice the estimated width is certified, and a network of a fifth of this width is not."""
+    """On the same data, twice the estimated width is certified, and a fifth of the estimated width is not."""
     problem, setup = sphere(8, 64, 0), Setup(width=1000, eta_local=0.02)
     estimate = a_priori_certificate(problem, setup, draw(1000, 64, 0)).width_needed
     narrow, wide = (

@@ -1,4 +1,7 @@
-"""Tests of hypotheses on steps: no run is made if the quantities before training already break the hypothesis."""
+"""Tests of hypotheses on steps: no run is made if the quantities before training already break the hypothesis.
+
+A hypothesis is met exactly if the bounds of the whole run meet it. Without a run it is never met.
+"""
 
 import numpy as np
 import pytest

@@ -114,8 +114,8 @@ def test_a_second_term_and_noise_get_a_true_power_refuted_at_most_once_in_a_thou
 def test_noise_that_grows_with_the_size_refutes_a_true_power_at_most_once_in_a_thousand():
     """Noise that grows with the size refutes a true power at most once in a thousand.
 
-    Each size has four samples, that is, three degrees of freedom. The interval must use three, and not the sum over all
-    sizes.
+    Each size has four samples, that is, three degrees of freedom. The sizes with much noise decide how well the slope
+    is known. So the interval must not use the sum of the degrees of freedom over all sizes.
     """
     sizes, rng, sigma = 2.0 ** np.arange(6, 11), np.random.default_rng(2), np.geomspace(0.02, 0.3, 5)[:, None]
     law = (sizes**-0.5 * (1 + sizes[0] / sizes))[:, None] / np.sqrt(1 + sigma**2)

@@ -77,7 +77,11 @@ def scan(
     gains: np.ndarray,
     powers: tuple[float, ...],
 ) -> Iterator[Candidate]:
-    """The promising candidate with the least q, if there is one, then the candidate with the least need / R."""
+    """One or two candidates.
+
+    The first is the promising candidate with the least q, if there is one. Then comes the candidate with the least
+    need / R, if it is another.
+    """
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
     changes = _gram_abs(given) * (losses + gains) / (2 * setup.width)
     norms = [(_top(change), max(_top(change[np.ix_(own, own)]) for own in problem.members)) for change in changes]

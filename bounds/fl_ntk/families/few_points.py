@@ -171,7 +171,7 @@ def _family(name: str, setup: Setup, label: float = 1.0) -> Family:
 
 
 def quick(width: int, label: float = 1.0) -> Family:
-    """A run of two rounds.
+    """Runs of two rounds on one point.
 
     The first round removes most of the residual, and all changes of patterns happen in this round.
     """

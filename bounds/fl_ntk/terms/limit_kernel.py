@@ -1,7 +1,7 @@
 """H_inf, the kernel at infinite width of a run's data, training on its features, and the remainder of a round.
 
-The remainder is the residual after a round minus I - rho H_inf times the residual before the round. Appendix C takes
-lambda and kappa of H_inf, and its recursion bounds this remainder.
+The remainder is xi(t) = (y(t+1) - y) - (I - rho H_inf) (y(t) - y). Appendix C takes lambda and kappa of H_inf, and its
+recursion bounds this remainder.
 """
 
 from collections.abc import Callable
