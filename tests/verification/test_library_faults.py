@@ -172,7 +172,7 @@ def test_a_handful_of_faults_is_noticed_and_a_harmless_one_is_not():
 def test_the_two_faults_that_once_changed_no_verdict():
     """Two faults that once changed no verdict are noticed.
 
-    They are a symmetric H(t,k), and the clients' response times 1.0001.
+    One fault makes H(t,k) symmetric, and the other multiplies the clients' response by 1.0001.
     """
     wanted = {LOCAL: "symmetric: global patterns on both sides", f"{REGIME}._response": "the clients' response"}
     chosen = [m for m in planted_faults() if m.function in wanted and m.name.startswith(wanted[m.function])]

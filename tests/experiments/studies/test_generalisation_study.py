@@ -44,7 +44,7 @@ def test_a_cell_is_the_formula_and_the_ridgeless_kernel_regressor(labels):
 
 
 def test_draws_of_one_seed_are_not_nested():
-    """Two samples of one seed overlap only by chance, as a tally of failures assumes that cells are independent."""
+    """Two samples of one seed overlap only by chance, since a tally of failures assumes that cells are independent."""
     small, large = (trained_case({"n": n, "labels": TRUE, "seed": 3}).problem.x[:32] for n in (32, 64))
     shared = (small[:, None] == large).all(axis=2).any(axis=1).sum()
     assert shared < 8  # The images are drawn from 1797.
