@@ -264,8 +264,9 @@ def _only_seen(verdict: Verdict) -> str:
 
 
 def _decided_by(verdict: Verdict) -> str:
-    """What violates a claim that holds in all drawn cases (a search or the stored case), and by how much. The text is
-    empty if a drawn case violates the claim.
+    """What violates a claim that holds in all drawn cases, and by how much: a search, or the stored case.
+
+    The text is empty if a drawn case violates the claim.
     """
     if verdict.broken_by_search:
         return f"broken by search, {measured_ratio(verdict.kind, (verdict.tightness or {})['search'])}"

@@ -116,9 +116,9 @@ print(f"same class on {np.mean(np.sign(predicted) == np.sign(trained)):.0%} of {
 # %% [markdown]
 # ## Networks that have a limit
 #
-# For some networks the kernel no longer depends on the random start when the network is wide. Such networks are the
+# For some networks the kernel no longer depends on the random start when the network is wide. Among such networks are
 # fully connected networks of any depth, with ReLU, erf or GELU and with biases or without, and convolutional networks
-# with global average pooling. These networks have names, such as `fc:3:relu`, and use the NTK parametrisation.
+# with global average pooling. These two kinds have names, such as `fc:3:relu`, and use the NTK parametrisation.
 # `:standard` after the name gives the standard parametrisation. `step_factors` scales its step sizes so that both
 # parametrisations train the same functions. The kernels in the limit are known in closed form (`ntkfl.gram.deep`), so
 # that a network can be compared with the exact run at infinite width.

@@ -247,7 +247,8 @@ class Check:
     def may_admit(self, case: Any) -> bool:
         """Whether a case meets every hypothesis that can be checked without a run.
 
-        The threads that prepare cases call this method.
+        The result is also True if such a check raises an exception; `add` then meets the exception again and reports
+        it. The threads that prepare cases call this method.
         """
         try:
             return all(h.least(case) >= 0 for h in self.statement.required(self.form) if h.free)

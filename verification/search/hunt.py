@@ -113,9 +113,10 @@ def judged_as_drawn(statement: Statement, form: Form, case: Any) -> CaseResult:
 def stands(statement: Statement, form: Form, case: Any, result: CaseResult) -> Confirmation:
     """How well a violation stands, and how this was found.
 
-    If the claim may fail with a probability, the violation must be seen on many fresh networks. Any other violation is
-    computed again by `confirm`. There is one exception: if a side is sampled and the sides differ by less than
-    SAMPLED_MARGIN times the sum of their errors, the violation does not stand.
+    If the claim may fail with a probability, it must fail too often on many fresh networks too. Any other violation is
+    computed again by `confirm`: in ball arithmetic, in extended precision or on other networks. There is one exception:
+    if a side is sampled and the sides differ by less than SAMPLED_MARGIN times the sum of their errors, the violation
+    does not stand.
     """
     comparison = result.comparison
     assert comparison is not None
@@ -401,10 +402,10 @@ def attack(
     the form, is not used.
 
     Cases from a family's Hypothesis strategy are searched first, since they are small. The family's own cases come
-    after these cases. Their number is the number that `verify` draws, and with seed 0 they are the cases of `verify`.
-    For a rate or an O(.) claim the own cases are ladders, which have networks of several sizes and are expensive; they
-    are searched only if no other case was admitted. If interrupted (Ctrl-C), the function returns the simplest
-    violation so far.
+    after these cases. As many own cases are taken as `verify` draws, but at most `examples`. With seed 0 the own cases
+    are cases of `verify`. For a rate or an O(.) claim the own cases are ladders, which have networks of several sizes
+    and are expensive; they are searched only if no other case was admitted. If interrupted (Ctrl-C), the function
+    returns the simplest violation so far.
 
     Args:
         statement: the claim.
