@@ -33,9 +33,9 @@ class Comparison:
     left/right, or right/left for a claim that the left side is at least the right side; for an equality, the largest
     |difference| relative to the scale; for a rate, the largest distance of the measured from the claimed value, in
     half-widths of the measured interval. `margin_in_errors`: the smallest distance of the two sides, in units of their
-    error. `explained`: True if three conditions hold. Networks of several sizes were measured, and the result is a
-    power outside its interval or a ratio that grows. Noise and a second term of the power law could explain this result
-    (see `slopes.slope`). Nothing else violates the claim. The outcome is then unresolved.
+    error. `explained`: True if three conditions hold. Networks of several sizes were measured, and the claimed power
+    is outside the interval of the measured power, or a ratio grows. Noise and a second term of the power law could
+    explain this result (see `slopes.slope`). Nothing else violates the claim. The outcome is then unresolved.
     """
 
     outcome: Outcome
