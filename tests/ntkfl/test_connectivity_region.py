@@ -1,6 +1,6 @@
 """Tests of the size of a low-loss region against volumes that are known in closed form.
 
-The size of a network's low-loss region is larger in a larger domain, which is a cube of weights.
+The size of a network's low-loss region depends on the domain in which it is measured, a cube of weights.
 """
 
 import math

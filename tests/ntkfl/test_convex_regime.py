@@ -1,7 +1,7 @@
 """Tests of Algorithm 1 on a convex loss, which is compared with the training engine on a linearised network.
 
-The bound on the mean loss is tested too. This bound holds, and it equals the least value that a general minimiser finds
-for the objective of which the bound is the minimum.
+The bound on the mean loss is tested too. This bound holds. Up to a known factor the bound is the minimum of an
+objective, and it agrees with the minimum that a general minimiser finds.
 """
 
 from dataclasses import replace

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 FINDING, UNTESTED = 1, 4
 NIGHTLY = tuple(f"fl-ntk/{name}" for name in "B.5 B.6 B.7 B.9-15 B.10 B.11 Eq16 C.6 X.1 X.2 X.3".split())
 EXAMPLES, SECONDS = 400, 60.0
-HOUR, UNLIMITED = 3600.0, 10**6  # --nightly takes HOUR seconds for all forms, and no search reaches UNLIMITED cases
+# the seconds that --nightly divides equally among its forms, and a number of cases that no search reaches
+HOUR, UNLIMITED = 3600.0, 10**6
 
 
 def attack(

@@ -130,7 +130,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         ("weight matching lowers barriers more than an anchor", GUCCI, INDEPENDENT, "by_weights", CONNECTED, "barrier"),
         ("weight matching lowers barriers, connected models", GUCCI, CONNECTED, "by_weights", CONNECTED, "barrier"),
         ("connecting lowers barriers, matched models", GUCCI, CONNECTED, "by_weights", INDEPENDENT, "by_weights"),
-        ("FedGuCci's clients: lower barriers than FedAvg's, matched", GUCCI, FEDGUCCI, "barrier", FEDAVG, "by_weights"),
+        ("FedGuCci has lower barriers than FedAvg's matched clients", GUCCI, FEDGUCCI, "barrier", FEDAVG, "by_weights"),
     )
     for claim, source, kind, name, other, their_name in pairs:
         yield _difference(claim, source, (cells.sel(models=kind), name), (cells.sel(models=other), their_name))

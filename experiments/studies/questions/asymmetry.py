@@ -3,7 +3,7 @@
 Row i of H(t,k) is computed with the activation patterns of the server's weights. Column j is computed with the patterns
 of the weights that sample j's client has after k local steps. So H(t,k) is symmetric at k = 0, and for K = 1 it is
 always symmetric. H(t,k) differs from its transpose because local steps flip activations. About eta_l k m^(1/2)
-activations flip, and each flip changes an entry of H(t,k) by about 1/m.
+activations flip, and each flip changes entries of H(t,k) by about 1/m.
 """
 
 from collections.abc import Iterable

@@ -116,8 +116,8 @@ def charts(cells: Cells) -> Iterable[Chart]:
         "certificate-frontier",
         f"Smallest width whose network is certified before training; d = {dims}, {CLIENTS} clients, K = {STEPS}, "
         f"{cells.sizes[SEED]} seeds, every cell a point, known to a factor {RATIO:g}. Right: the "
-        "width against g^2 |X|^2 r_0^2 / lambda^4. The points for all n, d and lambda lie on one line, and a width of "
-        "310 times this number suffices.",
+        "width against g^2 |X|^2 r_0^2 / lambda^4. The points for all n, d and lambda lie on one line. The closed form "
+        "asks for a width of 310 times this number.",
         "Certified width falls with the smallest eigenvalue; it lies on one line of slope 1, far below the bounds.",
         (
             Panel("against the smallest eigenvalue", Label("lambda_min(H_inf)", log=True), width, series),

@@ -120,7 +120,7 @@ def test_a_run_of_some_kinds_of_models_is_answered_and_drawn():
     cells = planted(STUDY, cell, seed=range(6), models=(INDEPENDENT, CONNECTED))
     every = STUDY.answers(planted(STUDY, cell, seed=range(6)))
     for answer, full in zip(STUDY.answers(cells), every, strict=True):
-        known = not any(kind in full.claim for kind in ("one start", "FedGuCci's clients"))
+        known = not any(kind in full.claim for kind in ("one start", "FedGuCci has"))
         assert answer.outcome is (full.outcome if known else Outcome.UNTESTED)
     (chart,) = STUDY.charts(cells)
     assert [panel.title for panel in chart.panels] == ["digits: trained alone", "fashion-mnist: trained alone"]

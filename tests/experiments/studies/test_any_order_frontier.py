@@ -104,9 +104,9 @@ def test_another_power_a_longer_reach_and_late_certificates_are_violated():
 
 
 def test_rounds_that_never_come():
-    """If theorem X.12 certifies a network after no round, its round counts as later than any other.
+    """If X.11 and X.12 certify a network after no round, their first round counts as later than any other.
 
-    A network that neither X.11 nor X.12 certifies decides nothing.
+    A network that no certificate certifies, not even the any-order certificate, decides nothing.
     """
     never = {"round_x": np.nan}
     answer = STUDY.answers(planted(STUDY, lambda point: cell(point) | never))[2]
