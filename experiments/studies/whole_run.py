@@ -70,6 +70,7 @@ def measured_until(
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> tuple[Grid, xarray.Dataset, tuple[Answer, ...], int]:
     """Measure a grid and, if there is a budget, add seeds as long as further seeds may settle an answer.
+
     Args:
         grid: the study and its cells.
         folder: the study's folder.

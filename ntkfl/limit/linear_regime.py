@@ -255,8 +255,8 @@ class LinearRegime(Regime):
         Let Q have the orthonormal eigenvectors of P^(1/2) H P^(1/2), and let r = P^(-1/2) Q a. Then every a_i evolves
         like the residual of a single sample, with the eigenvalue of the i-th mode in place of H P.
 
-        The result is also None if P is not positive, if the largest eigenvalue of P is more than `UNEVEN`^2 times the
-        smallest, or if steps change with the round.
+        The result is also None if P is not positive, if the largest eigenvalue of P is more than the square of `UNEVEN`
+        times the smallest, or if steps change with the round.
         """
         if self.round.response is None or self.round.server is None or self.before is not None:
             return None
