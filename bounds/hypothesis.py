@@ -97,7 +97,7 @@ class Hypothesis:
         return float(np.min(estimate.lo, initial=np.inf)) + 0.0  # + 0.0 turns a negative zero into 0
 
     def of_every(self, part: str, parts: Callable[[Any], Iterable[Any]]) -> Hypothesis:
-        """This hypothesis for every part of a case, such as every run of a ladder.
+        """This hypothesis for every part of a case, for example for every run of a case that has several runs.
 
         Args:
             part: the name of a part in reports.

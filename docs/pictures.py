@@ -70,7 +70,7 @@ def _keep(kept: dict[str, dict[str, Any]]) -> None:
 def front(narrow: bool = False) -> bytes:
     """The README's picture, with one panel for each form of a lemma.
 
-    The form that fails is what a machine read in a scan of the paper.
+    The form that fails is the lemma as a machine read its text from a scan of the paper.
     """
     forms = read()[FRONT_OF]
     return themed(as_bytes(drawn(own()[FRONT_OF], forms, most=len(forms), narrow=narrow), "svg", FRONT_OF))

@@ -150,10 +150,10 @@ def limit_curves(
             series; `total` is constant; default None.
 
     Raises:
-        ValueError: as `ntkfl.kernel_regime`; rounds that are no numbers of rounds; a file `keep` that belongs to
-            another run, or lies in a folder that does not exist; a participation outside (0, 1]; a participation below
-            1 with a method whose server uses more than the clients' mean displacement; more than one place for the
-            tiles (memmap, cluster, device).
+        ValueError: as `ntkfl.kernel_regime`; `rounds` with an entry that is not an integer from 0 to 2^53; a file
+            `keep` that belongs to another run, or lies in a folder that does not exist; a participation outside (0, 1];
+            a participation below 1 with a method whose server uses more than the clients' mean displacement; more than
+            one place for the tiles (memmap, cluster, device).
         ClusterStopped: as `ntkfl.kernel_regime`; the file `keep` then has the rounds that were done.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.

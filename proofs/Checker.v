@@ -1,14 +1,14 @@
 (* A program that checks an any-order certificate in integers, and the proof that the program is right. A checkpoint
-   that the program accepts has the certificate of AnyOrder.v, so that every continuation of the training is safe. The
-   program reads the numbers that `ntkfl certify --any-order --export` writes. Digits.v runs the program on
-   one export. The step limits that an export claims are not checked.
+   that the program accepts has the certificate of AnyOrder.v. So the distance |W - W*| to the certificate's W* never
+   grows under a continuation of the training (AnyOrder.v). The program reads the numbers that `ntkfl certify --any-order
+   --export` writes. Digits.v runs the program on one export. The step limits that an export claims are not checked.
 
    The statement fl-ntk/any-order rests on this file: a checkpoint that passes is an instance of the theorem, without
    any further assumption.
 
-   The numbers are floats; each is stored as the integer that is 2^bits times the float. The witness may be anything.
-   The program calculates products of vectors with the function `dots`, which may be any function that is proved to give
-   these products. *)
+   The numbers are floats; each is stored as the integer that is 2^bits times the float. The proof assumes
+   nothing about the numbers of the record `witness`. The program calculates products of vectors with the function
+   `dots`, which may be any function that is proved to give these products. *)
 From Coq Require Import ZArith.
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring zify ssrZ.
@@ -31,15 +31,15 @@ Record network := Network {
 }.
 
 Record witness := Witness {
-  held : seq (seq bool);        (* for each sample, the neurons that it holds at their kinks *)
-  bits : nat;                   (* solution, distance, slack and moved are 2^bits times the numbers of these names *)
+  held : seq (seq bool);        (* for each sample, the neurons that are held at their kinks: in W* their product is 0 *)
+  bits : nat;                   (* guess, distance, slack and moved are stored as 2^bits times their values *)
   guess : seq Z;
   factor : seq (seq Z);         (* the matrix Y of Dominance.v *)
   gap : Z;
   distance : Z;
   slack : Z;
-  moved : Z;                    (* at least |C' guess| *)
-  thresholds : seq Z            (* for each sample: a product with a neuron beyond this size passes; see `far` *)
+  moved : Z;                    (* at least |C' guess|, for the transpose C' of the matrix C (see `kind`) *)
+  thresholds : seq Z            (* for each sample: neurons whose product with it exceeds this in size pass; see `far` *)
 }.
 
 (* The neurons that a sample holds at their kinks, given by the gaps between the numbers of these neurons. *)
@@ -60,9 +60,9 @@ Definition numbered T (s : seq T) : seq (nat * T) := zip (iota 0 (size s)) s.
 Definition width := size (hidden N).
 Definition is_held r i : bool := nth false (nth [::] (held w) i) r.
 
-(* A row of C is stored as four things: its sample; the factor of the row at each neuron, or the neuron whose kink the
-   row is; the product of W* with the row; and the difference between this product and the product of the checkpoint
-   with the row. *)
+(* C has a row for each condition on W*, that is, for each label and each held pair of a sample and a neuron. A row is
+   stored as its sample; its factor at each neuron, or the neuron of the held pair; the product of W* with the row; and
+   the difference between this product and the product of the checkpoint with the row. *)
 Definition kind := (nat * (seq Z + nat) * Z * Z)%type.
 Definition sample_of (k : kind) : nat := k.1.1.1.
 Definition goal_of (k : kind) : Z := k.1.2.
@@ -561,7 +561,7 @@ under eq_bigr do rewrite nth_products; rewrite of_guess; congr (_ * _).
 by rewrite -dot_kink dotC dot_comb; apply: eq_bigr => p _.
 Qed.
 
-(* A pair is easy if |x_i| suffices as its kappa, as for all pairs beyond the thresholds. *)
+(* A pair is easy if |x_i| suffices as its kappa (see AnyOrder.v). All pairs beyond the thresholds are easy. *)
 Let size2 (l : L) : R := \sum_j input l j ^+ 2.
 Let easy (r : 'I_m) (l : L) : bool := (D + sigma) ^+ 2 * size2 l < pre (input l) (computed W row alpha) r ^+ 2.
 Let kap2 (r : 'I_m) (l : L) : R := if easy r l then size2 l else missed (product r l).

@@ -26,7 +26,7 @@ SCALES = 2.0 ** -np.arange(8, 18)  # values of Delta; at the smallest the gap is
 CIRCLE_POINTS = 256  # angles at which smooth networks are evaluated
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 NORMS = ("mean", "root mean square", "largest value")  # norms of |gap| over x on the unit circle
-FINITE = 0.01  # allowance in an exponent for the terms in higher powers of Delta, which are not 0
+FINITE = 0.01  # allowance in an exponent, since at a finite Delta the terms in higher powers of Delta are not 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +147,10 @@ class ScaleLadder(Case):
 
     @property
     def kink_motion(self) -> float:
-        """The largest value over units of |v_i| times the largest move of u_i orthogonal to itself, at Delta = 1."""
+        """The largest value over units of |v_i| times the largest move of u_i across u_i, at Delta = 1.
+
+        The move across u_i is the component of a client's move of u_i that is orthogonal to u_i.
+        """
         lengths = np.linalg.norm(self.hidden, axis=1)
         across = np.stack([-self.hidden[:, 1], self.hidden[:, 0]], axis=1) / np.where(lengths > 0, lengths, 1)[:, None]
         return float((np.abs(self.readout) * np.abs(np.einsum("khd,hd->kh", self.steps[0], across)).max(axis=0)).max())
@@ -243,7 +246,8 @@ SCALE_LADDERS = Family("clients around their average, inputs on the circle", _la
 
 Made = Callable[[], ScaleLadder]
 
-# With at least these coefficients the term that decides an exponent exceeds the terms of higher powers.
+# An exponent is decided by the term in the lowest power of Delta. If the coefficient of this term is at least LEAST (at
+# the fixed x LEAST_FIXED), the term exceeds the terms of higher powers.
 LEAST, LEAST_FIXED = 0.01, 0.002
 MUTANTS = tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2))
 TWO = sp.Integer(2)

@@ -63,8 +63,8 @@ class MeasuredRegime:
 
         `quantity` is called with the regime and the order of the samples. If `start` is given, `quantity` is also
         called with `start` in that order. `samples` are the axes of the quantity that run over the samples. `size` is
-        the size of the numbers that the quantity adds or subtracts. `start` are outputs (n, ...) rounded to float64;
-        for the second order each of them is changed by one rounding.
+        the size of the numbers that the quantity adds or subtracts. `start` are outputs (n, ...) rounded to float64.
+        With the second order of the samples, each output in `start` is replaced by the next larger float64.
 
         Raises:
             OverflowError: the quantity is too large for float64.

@@ -38,8 +38,9 @@ with open("mine.csv", "w", newline="") as file:
 #
 # ## A first look
 #
-# Which of the statements say something about these data? `ntkfl check` evaluates the statements about data on one
-# network each. (It leaves out forms that are known to fail, and statements about certificates and about deep networks.
+# Which of the statements say something about these data? `ntkfl check` evaluates each statement about data on one
+# network. (A statement may have several forms, such as the formula as it is printed and a repaired formula. The command
+# leaves out forms that are known to fail, and statements about certificates and about deep networks.
 # Identities are looked at only if too few bounds say much.) The ten statements that say most are tested on five
 # networks. Statements are tested with one common step size. If the hypotheses of a statement ask for a smaller step,
 # that statement is tested with a step that meets them. One screen shows the ten statements, first those whose bounds
@@ -83,9 +84,10 @@ with open("mine.csv", "w", newline="") as file:
 # - **margins**: how far the admitted cases were from breaking a hypothesis.
 # - **tightness**: no neuron moved farther than 0.0006 of what the lemma allows. The bound is true here, but loose,
 #   because it is proportional to 1/λ, and with 24 images of two digits the smallest eigenvalue λ is small.
-# - **mutants**: no wrong formula was called violated. The bound is so loose on these data that wrong formulas hold as
-#   well. So this verdict says only that the lemma holds on your data. The built-in cases show that the checker can
-#   tell the lemma from wrong formulas (`ntkfl verify fl-ntk/B.12`).
+# - **mutants**: the command also tries wrong versions of the lemma's formula, called mutants. None of them was called
+#   violated, since the bound is so loose on these data that the wrong versions hold as well. So this verdict says only
+#   that the lemma holds on your data. The built-in cases show that the checker can tell the lemma from wrong formulas
+#   (`ntkfl verify fl-ntk/B.12`).
 # - **needed?**: for each hypothesis, whether a case is known that breaks the claim when this hypothesis is dropped.
 #
 # ## Several statements, and files
@@ -110,7 +112,7 @@ with open("mine.csv", "w", newline="") as file:
 # | 0 | no form that is recorded to hold was violated, and something was tested |
 # | 1 | a form that is recorded to hold was violated (a finding, or an error of this program), or nothing could be tested |
 # | 2 | bad input, in one line |
-# | 3 | a form of yours that is recorded open was violated |
+# | 3 | a form of your own statement was violated, and the statement records this form as open (not settled) |
 # | 130, 143 | stopped by Ctrl-C, by SIGTERM; what was counted until then is reported |
 #
 # Some statements are not about data, for example Bernstein's inequality. Such a statement is checked on its own

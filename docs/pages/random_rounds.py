@@ -47,7 +47,7 @@ _ = panels[0].set_ylabel("expected loss")
 # order of the samples. So the variance of a pass falls with the fourth power of the step, and the variance of
 # independent batches with the second power. The computation goes through all sets of samples that a pass may have
 # taken so far. So, in batches of one, the computation is limited to clients with up to 14 samples, or 13 if the
-# method is FedProx or its clients have memories.
+# method is FedProx or its clients keep a memory from round to round, as in SCAFFOLD.
 #
 # ## The best outer rate
 #
@@ -108,14 +108,14 @@ panel.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="expected loss")
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
-# The loss above is the loss of a model that is linear in its weights. Under this noise a wide ReLU network is not linear:
-# every weight gets noise of the same size at each width, and this noise turns neurons on and off. The noise of all
-# rounds destroys a share of what the network has learned about each sample. With initial weights of size 1, as FL-NTK
-# draws them, no width makes this share smaller. `ntkfl privacy` prints the share. Initial weights that are 30 times
-# as large leave the kernel as it is, and make the share nearly 30 times smaller. The study `private-width` trains
-# networks with the noise of a budget for 20 rounds and with real clipping (40 images of digits, 40 clients, delta =
-# 0.01). The table has the ratio of the trained loss to the expected loss. Each entry is the mean over 12 seeds with
-# its 99% interval:
+# The loss above is the loss of a model that is linear in its weights. Under this noise a wide ReLU network is not
+# linear: every weight gets noise of the same size at each width, and this noise turns neurons on and off. Over all
+# rounds, a share of what training has changed in the network's output at each sample is lost in this way. With initial
+# weights of size 1, as FL-NTK draws them, no width makes this share smaller. `ntkfl privacy` prints the share. Initial
+# weights that are 30 times as large leave the kernel as it is, and make the share nearly 30 times smaller. The study
+# `private-width` trains networks with the noise of a budget for 20 rounds and with real clipping (40 images of digits,
+# 40 clients, delta = 0.01). The table has the ratio of the trained loss to the expected loss. Each entry is the mean
+# over 12 seeds with its 99% interval:
 #
 # | epsilon | initial weights times | share destroyed | width 1024 | width 4096 | width 16384 |
 # |--:|--:|--:|--:|--:|--:|
@@ -129,16 +129,16 @@ _ = panel.legend(fontsize="small")
 # epsilon 300. So the expected loss above is the loss of a network with large initial weights
 # ({doc}`../proofs/random_rounds` has the share).
 #
-# Clients may be drawn too. The clients that are drawn for a round are called its cohort. `ntkfl privacy` tries
-# cohorts of all clients, of a half, and so on to a sixteenth of them, or of the shares that `--participation` gives.
-# The command says which size of the cohort is best, and which other sizes may be as good. If fewer clients are drawn,
-# a budget asks for less noise on the sum of the drawn clients' updates, since a client that is seldom drawn reveals
-# little. But a mean over fewer clients has a larger share of this noise: at epsilon = 4, with 200 clients, the
-# residual is .464 of the labels if all clients take part, and .878 if a tenth of them does. If the drawn clients are
-# known, an update has a Gaussian distribution. Over all draws of clients, an update has another distribution. So the
-# clipping norm is the length of the longest update in 1375 simulated training runs. If one training run in a hundred
-# had a longer update, the chance that none of 1375 runs has such an update would be one in a million
-# ({doc}`../proofs/random_rounds`).
+# Clients may be drawn too. The clients that are drawn for a round are called its cohort. `ntkfl privacy` tries cohorts
+# of all clients, of a half, and so on to a sixteenth of them, or of the shares that `--participation` gives. The
+# command says which size of the cohort is best, and which other sizes may be as good. If fewer clients are drawn, a
+# budget asks for less noise on the sum of the drawn clients' updates, since a client that is seldom drawn reveals
+# little. But a mean over fewer clients has a larger share of this noise: at epsilon = 4, with 200 clients, the residual
+# is .464 of the labels if all clients take part, and .878 if a tenth of them does. If the drawn clients are known, an
+# update has a Gaussian distribution. Over all draws of clients, an update has a mixture of such distributions, and the
+# bound on the length of Gaussian updates does not apply. So the clipping norm comes from simulation. It is the length
+# of the longest update in 1375 simulated training runs. If one training run in a hundred had a longer update, the
+# chance that none of 1375 runs has such an update would be one in a million ({doc}`../proofs/random_rounds`).
 #
 # `ntkfl privacy` and `random_rounds(noise=...)` refuse FedDyn with noise. The server of FedDyn sums up the
 # displacements of all rounds with their noise, and nothing removes the noise again, so that the variance of the

@@ -1,6 +1,7 @@
-"""The control of a method, which is FedAvg at the step size to which the method amounts.
+"""The control of a method: FedAvg at a step size that is chosen to match the method.
 
-If outputs are linear in the weights, the method amounts to FedAvg at this step size, exactly or approximately.
+If outputs are linear in the weights, the method has the same effect as FedAvg at this step size, exactly or
+approximately.
 
 If the control gains as much as the method, the method's gain is an effect of the step size. Every factor of the step
 size comes from the exact limit of the method at infinite width (the method's function `linear`, or statement
@@ -55,10 +56,11 @@ NONE_BECAUSE = {
 def control(keys: Keys) -> Keys | None:
     """The keys of the control of a training run, or None if the method has no control (`NONE_BECAUSE` says why).
 
-    `CONTROL_OF` describes each control in words. There are two special cases for FedGuCci. Adam's steps do not depend
-    on the size of a gradient; so only the server's factor stays, and the local rate is divided by it. If FedGuCci takes
-    two optimizer steps one after the other, each with the optimizer's momentum, the local rate is multiplied by the
-    ratio of the displacements under a constant gradient, with these two steps and with one.
+    `CONTROL_OF` describes each control in words. There are two special cases for FedGuCci. First, Adam's steps do not
+    depend on the size of a gradient. So of the two factors only the factor of the server's rate stays, and the local
+    rate is divided by this factor. Second, FedGuCci may take two optimizer steps one after the other, each with the
+    optimizer's momentum. Then the local rate is multiplied by a ratio of two displacements under a constant gradient:
+    the displacement with these two steps, divided by the displacement with one step in their place.
 
     Args:
         keys: keys of a training run.
@@ -99,7 +101,7 @@ def control(keys: Keys) -> Keys | None:
 def unweighted(momentum: float) -> dict[str, Any]:
     """The keys of FedAvg with an unweighted mean of the clients at the server.
 
-    This is the method fl-ntk, trained on classes.
+    The keys name the method fl-ntk, whose server takes this mean, and set the training target to classes.
 
     Args:
         momentum: momentum of the clients, in [0, 1).

@@ -31,7 +31,8 @@ class Shown:
     style: str  # the outcome's name in the style sheet
     rank: int  # the place of the outcome among all, where 0 is the worst
     meaning: str = ""  # what the word means
-    differs: Outcome | None = None  # the recorded outcome, if it is shown because it differs, or because it is open
+    # the recorded outcome, if the outcome contradicts it, or if the form is recorded as open and was refuted; else None
+    differs: Outcome | None = None
 
 
 def shown(outcome: Outcome, differs: Outcome | None = None, untried: bool = False, not_run: bool = False) -> Shown:

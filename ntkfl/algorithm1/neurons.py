@@ -2,15 +2,18 @@
 
 The arrays have the shape (N c, m) and are written in place, since passes over them take most of the time.
 
-Within a round a client's coefficients are s_r sum_k p_i(k) [z_ir(k) >= 0]. Here p_i(k) is the client's residual times
-the size of a local step, divided by sqrt(m), and s_r is the sign of neuron r. `summed` and the products with the Gram
+A change of the hidden weights of neuron r is sum_i c_ir x_i over the samples x_i, with coefficients c_ir. Within a
+round a client's coefficients are c_ir = s_r sum_k p_i(k) [z_ir(k) >= 0], with the sum over local steps k. Here p_i(k)
+is the client's residual at sample i times the size of a local step, divided by sqrt(m); s_r is the sign of neuron r;
+and z_ir(k) is the pre-activation of neuron r at sample i before step k. `summed` and the products with the Gram
 matrices leave out the signs, which are multiplied in afterwards. While `on` holds no pattern, it is used as scratch
 memory.
 
-`CompiledNeurons` has the same neurons in compiled passes, each of which does all its work on a chunk of neurons in
-cache. Its arrays are (chunks, N c, LANES). So the data of a chunk lie together, and the compiler handles several
-neurons by one instruction. Sums over neurons are kept separately for each lane until a pass is over. The last chunk is
-filled up with neurons of weight and sign 0, which do nothing.
+`CompiledNeurons` has the same neurons in compiled passes. A pass takes chunk after chunk of the neurons, and does all
+its work on a chunk while the chunk is in cache. The arrays of `CompiledNeurons` are (chunks, N c, LANES). So the data
+of a chunk lie together, and the compiler handles several neurons by one instruction. Sums over neurons are kept
+separately for each lane until a pass is over. The last chunk is filled up with neurons of weight and sign 0, which do
+nothing.
 """
 
 from typing import NamedTuple
@@ -22,8 +25,9 @@ from jaxtyping import Float
 class Seen(NamedTuple):
     """What is seen of the global model at the start of a round.
 
-    The fields are the sums sum_r s_r relu(z_ir), (N c,), the largest and the sum of |u_r - u_r(0)|^2 over the neurons
-    r, and the number of flipped patterns.
+    `sums` has sum_r s_r relu(z_ir) for every sample i, (N c,). `movement` is the largest value of |u_r - u_r(0)|^2 over
+    the neurons r, and `total_movement` is the sum of |u_r - u_r(0)|^2 over r. `flips` is the number of flipped
+    patterns.
     """
 
     sums: Float[np.ndarray, " n"]
@@ -35,8 +39,8 @@ class Seen(NamedTuple):
 class Neurons:
     """The pre-activations Z = Z(0) + G C and the coefficients C of all neurons; both change in every round.
 
-    `x` has the samples by client, (N, c, d), with zero rows for clients of fewer than c samples. The squared lengths
-    are 0 unless `movements` is True.
+    `x` has the samples by client, (N, c, d), with zero rows for clients of fewer than c samples. The squared
+    lengths of changes of weights that the methods return are 0 unless `movements` is True.
     """
 
     def __init__(self, x: np.ndarray, hidden: np.ndarray, signs: np.ndarray, linearised: bool, movements: bool) -> None:
@@ -105,7 +109,7 @@ class Neurons:
 
 
 def through_gram(x: np.ndarray, gram: np.ndarray, array: np.ndarray, out: np.ndarray) -> None:
-    """Write X X^T array, (..., n, m), to `out`, with the products in the order that takes fewer operations."""
+    """Write the product of X X^T and `array`, (..., n, m), to `out`, in the order that takes fewer operations."""
     if len(x) >= 2 * x.shape[1]:
         np.matmul(x, x.T @ array, out=out)
     else:

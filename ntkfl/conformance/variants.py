@@ -70,7 +70,7 @@ def of(method: str) -> tuple[Variant, ...]:
 
 
 def followed(case: ConformanceCase, *variants: Variant) -> Iterator[dict[str, np.ndarray]]:
-    """The values of the plain loop with these changes after every round, by name.
+    """The values, by name, that the plain loop has after every round if it is changed as `variants` say.
 
     If the loop fails, there are fewer rounds.
 
@@ -89,7 +89,8 @@ def _compiled(method: str, changes: tuple[tuple[str, str], ...]) -> CodeType:
     """The code of the module of the method's plain loop, with these lines of the loop changed.
 
     Raises:
-        ValueError: the loop does not have a line exactly once, or a line is changed twice.
+        ValueError: a line that is to be changed is missing in the loop or occurs more than once, or a line is changed
+            twice.
     """
     own, new = _passed(method), dict(changes)
     if len(new) < len(changes):

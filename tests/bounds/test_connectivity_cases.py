@@ -1,5 +1,7 @@
-"""Tests of the cases of the connectivity statements: their exact quantities have known properties, and bad input is
-refused.
+"""Tests of the cases of the connectivity statements.
+
+Quantities that the cases compute exactly, such as the probability of a tail, are compared with samples or with known
+values. Bad input is refused.
 """
 
 from dataclasses import replace
@@ -87,7 +89,8 @@ def test_the_tail_of_a_uniform_sum_is_what_sampling_finds(case):
 
 def test_the_sum_of_two_uniforms_is_a_triangle():
     case = UniformSum((Fraction(1), Fraction(-1)), Fraction(2), Fraction(1))
-    assert float(case.probability().value) == 0.25  # The probability is (1 - t/2)^2 for t = 1.
+    # For independent X_1 and X_2, uniform on [-1, 1], |X_1 - X_2| > t has the probability (1 - t/2)^2. Here t is 1.
+    assert float(case.probability().value) == 0.25
 
 
 def test_a_uniform_sum_of_nothing_is_refused():

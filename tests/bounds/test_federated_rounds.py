@@ -1,6 +1,6 @@
 """Tests of the rounds of a smooth network: the stated rounding error covers the true error.
 
-The formulas must agree with the certificate's formulas.
+The statements' formulas for the rate and the reach must agree with the certificate's numbers.
 """
 
 import mpmath
@@ -14,9 +14,12 @@ from ntkfl import networks
 
 
 def in_forty_digits(case, rounds):
-    """Returns phi and the farthest model after each round of a network with erf.
+    """Returns the sizes phi at the start and after each round, and the largest distance of a client from the start.
 
-    Backpropagation is written out in mpmath with forty digits.
+    phi^2 is the sum over clients of share times r^T P r. Here r is the client's residual, P is eta times the sum of
+    (1 - eta K)^k over the local steps k = 0, 1, ..., and K is the client's kernel. The distance is the largest over all
+    local steps of all rounds. The network has the activation erf, and its backpropagation is written out in mpmath with
+    forty digits.
     """
     scales = networks.wide(case.spec).inner_scales(case.width)
     names = list(case.params)

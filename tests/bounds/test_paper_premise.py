@@ -1,6 +1,6 @@
 """Tests of Theorem B.3 where its premise is met and where it is broken.
 
-The tests concern the split into C_1 to C_4, the rounds to a given accuracy, and huge labels.
+The tests concern the terms C_1 to C_4 of a round, the number of rounds to a given accuracy, and huge labels.
 """
 
 import numpy as np
@@ -136,7 +136,8 @@ def test_rounds_do_not_depend_on_how_a_ladder_is_read():
     ladder = ClientLadder(8, Setup(eta_local=0.05, local_steps=1), (3,))
     one, many = ladder.rounds_to(1e-3, lambda clients: 1.0), ladder.rounds_to(1e-3, lambda clients: clients)
     assert ladder.n_runs == one.size == 4
-    # With one local step P = eta_l I for any clients, so at eta_g = N the rounds do not depend on N.
+    # A round multiplies the residual by 1 - (eta_g/N) H P. With one local step P is eta_l times the identity, however
+    # the samples are dealt out. So at eta_g = N the rounds do not depend on N.
     assert np.ptp(many) == 0
     assert (np.diff(one[:, 0]) > 0).all()
     assert ladder.fresh().seeds == (10_003,)

@@ -35,7 +35,8 @@ def promises(problem, setup, weights, certificate, rounds):
 
     Returns the largest ratio of the residual to its promise after t rounds, which is |S^-1 r(t)| / (q^t z0). Here S is
     the certificate's `root`, q its `rate` and z0 its `norm`. Also returns the ratio of the largest movement to `need`.
-    Each promise includes the rounding of the comparison, so that a residual of 0 and a rate of 0 can be compared.
+    A bound on the rounding errors of the comparison is added to each promise. So no promise is 0, and the ratios are
+    finite even if the residual or the rate is 0.
     """
     run = plain_run(problem, replace(setup, rounds=rounds), weights, EXTENDED)
     residual = (problem.y - run.outputs.value).T
@@ -98,9 +99,9 @@ SHAPES = [(1, 1), (1, 4), (3, 1), (3, 4), (4, 2)]
 
 @pytest.mark.parametrize(("clients", "local_steps"), SHAPES)
 def test_every_shape_of_clients_certifies_at_large_steps(clients, local_steps):
-    """Networks with each shape of clients are certified at eta_l = .9, where the a-priori theorem certifies none.
+    """For each number of clients and of local steps, a network is certified at eta_l = .9.
 
-    This shows that the tests above are not vacuous.
+    At this step the a-priori theorem certifies no network. This shows that the tests above are not vacuous.
     """
     setup = Setup(width=400, eta_local=0.9, local_steps=local_steps)
     problem, weights = fitted(7, setup, 1e-4, clients=clients, unit=False)
@@ -110,7 +111,10 @@ def test_every_shape_of_clients_certifies_at_large_steps(clients, local_steps):
 
 
 def numbers(problem, setup, weights, certificate, *, centred=True):
-    """Returns q and need in float64, computed from the definitions; counts compare every neuron."""
+    """Returns the certificate's numbers, such as q and need, computed in float64 from their definitions.
+
+    Active neurons are counted by a comparison for every neuron.
+    """
     x, m, n = problem.x, setup.width, problem.n
     distances = weights.hidden @ x.T / np.linalg.norm(x, axis=1)
 
@@ -154,10 +158,10 @@ def test_every_number_agrees_with_its_definition(power):
 
 
 def test_in_the_inverse_norm_the_frozen_rate_is_the_spectral_radius():
-    """The round map's norm in the inverse norm is its spectral radius, max |1 - (eta_g/N) nu|.
+    """In the norm |L^-1 r|, where H = L L^T, the round map's norm is the map's spectral radius.
 
-    This holds because by X.2, L^T P L is symmetric for H = L L^T; the nu are its eigenvalues. In the Euclidean norm the
-    map's norm is larger.
+    The spectral radius is max |1 - (eta_g/N) nu|, where the nu are the eigenvalues of L^T P L. The norm equals this
+    radius because by X.2, L^T P L is symmetric. In the Euclidean norm the map's norm is larger.
     """
     setup = Setup(width=3000, eta_local=0.8, local_steps=6)
     problem, weights = fitted(1, setup, 1e-9, n=6, clients=3)
@@ -193,7 +197,8 @@ MUTANTS = {
 def test_a_theorem_made_wrong_is_caught(name):
     """A certificate from a wrong theorem is caught.
 
-    For some network each promise is so near to the truth that the wrong theorem's promise is violated.
+    For at least one of four networks, the true theorem's promise is so near to the truth that the wrong theorem's
+    promise is violated.
     """
     caught = []
     for seed in range(4):

@@ -1,4 +1,4 @@
-"""Tests of the page with tables of costs and errors of limits.
+"""Tests of the page whose tables show what computations at infinite width cost, and how large their errors are.
 
 The tables show the stored rows, and rows that are measured again have the form of the stored ones.
 """

@@ -360,7 +360,8 @@ def test_the_papers_ordering_is_held_against_the_finding(claim, effect, finding)
 def test_printed_differences_within_their_deviations_claim_nothing(method, ordering):
     """A printed difference within the printed deviations claims nothing.
 
-    86.99 ± .04 against 88.61 ± .40 is an ordering; against 86.79 ± .29 it is none.
+    The printed values 86.99 ± .04 and 88.61 ± .40 order the two methods. The printed values 86.99 ± .04 and 86.79 ± .29
+    do not order them.
     """
     fields = {"table": "2", "setting": "M=50,E=3,full participation,Dir alpha=0.5"}
     settings = (
@@ -498,7 +499,10 @@ def test_models_trained_alone_are_alone(solo):
 
 
 def test_one_step_with_the_anchor_is_the_gradient_of_both_losses(solo):
-    """With one full batch, no momentum and the anchor at the start, the step is rate (1 + beta alpha) gradient."""
+    """With one full batch, no momentum and the anchor at the start, the step is (1 + beta alpha) times the plain step.
+
+    The plain step, with beta = 0, is the rate times the gradient.
+    """
     once = replace(solo, epochs=1, batch_size=200, momentum=0.0)
     starts = solo.starts(1, 0)
     start = tree_map(lambda w: w[0], starts)
@@ -537,7 +541,7 @@ ON_DIGITS = {**ima.COMMON, "data": "digits", "partition": "shards:2"}
 def test_late_decays_of_the_rate():
     """The schedules of step sizes and passes are those of Table III of the IMA paper.
 
-    The least rate is 1/200 of the first, and five periods end with the last round.
+    The least rate is 1/200 of the first rate. The cyclic rate has five periods; the fifth ends with the last round.
     """
 
     def federation(name):
@@ -678,7 +682,8 @@ def test_a_picture_is_put_beside_the_cells(tmp_path, monkeypatch):
 def test_the_line_to_imas_model_begins_and_ends_at_the_models_of_the_runs():
     """The line to IMA's model begins and ends at the models of the two runs.
 
-    IMA's model is the mean of the last five models of the run without IMA, unless clients start from the mean.
+    In the second run clients do not start from the mean of models. So the model of this run is the mean of the last
+    five models of the first run.
     """
     settings = {setting.name: tiny(catalogue()["ima-line"], setting) for setting in catalogue()["ima-line"].settings}
     keys = {name: {**of, "rounds": 7} for name, of in settings.items()}

@@ -1,8 +1,9 @@
 """Tests of the engine that runs the cases of statements and gives verdicts.
 
 Statements share cases, trials are counted exactly, mutants (statements made wrong) are caught, interrupts lose nothing,
-and a verdict names the command that repeats it. A ladder is a case of many networks of several widths. A look is the
-part of all seeds, or of a ladder's networks, on which a verdict is tried before more are drawn.
+and a verdict names the command that repeats it. A ladder is a case of many networks of several widths. Cases are
+drawn in steps, called looks. A look takes a part of the seeds, or a part of a ladder's networks. The next look takes
+more seeds or networks, and follows only if the cases so far do not decide the verdict.
 """
 
 import json
@@ -167,7 +168,8 @@ def test_a_first_look_needs_as_many_admitted_cases_as_all_seeds_do():
 def test_families_of_a_first_look_give_the_admitted_cases_together_and_those_of_the_second_each(few, trials):
     """In a first look the admitted cases of all families are counted together; in the second, those of each family.
 
-    Each family's first `few` cases are rejected: none, half of the first look, or more than the second look has.
+    Each family's first `few` cases are rejected. In the three rows `few` is 0, half of a family's cases in the first
+    look, and more than a family's cases in the second look.
     """
     late = Hypothesis("late", "x > few", lambda case: case.value - few - 1)
     statement = claim(hypotheses=(late,), families=(Numbers("one", 60), Numbers("two", 60)))
@@ -207,7 +209,11 @@ def test_an_interruption_keeps_what_is_counted_in_every_look(stop):
 
 @dataclass(frozen=True)
 class Doubtful(Case):
-    """A violation that other networks confirm only if the look has at least the share `least` of the networks."""
+    """A ladder whose value 7 violates x <= 1.
+
+    Other networks, which `fresh` gives, confirm the violation only if the look takes at least the share `least` of the
+    ladder's networks.
+    """
 
     least: float
     value: float = 7.0
@@ -257,7 +263,8 @@ def known(name, *values):
     return Family(name, lambda seed: Known(name, values), st.nothing(), trials=1, needs=1, fixed=True)
 
 
-# The error is 0 only with all networks of this ladder, so only they settle x <= 1.
+# In the ladder "late" a quarter and half of the networks give .9 with the error .2, and all networks give .3 without
+# error. So x <= 1 is settled only when all networks of this ladder are measured.
 LATE = (0.9, 0.2), (0.9, 0.2), (0.3, 0.0)
 
 
@@ -266,7 +273,8 @@ LATE = (0.9, 0.2), (0.9, 0.2), (0.3, 0.0)
     [
         (((0.5, 0.2), (0.5, 0.2), (0.5, 0.0)), 2, {1 / 4}),
         # A quarter or half of the late ladder catches the mutant, because .9 - .2 is above .4. All of the late ladder
-        # does not, because .3 is below .4. Then only all networks of the early ladder catch the mutant.
+        # does not, because .3 is below .4. The early ladder catches the mutant if all its networks are measured,
+        # because .5 is above .4. A quarter of them does not catch the mutant, because .5 - .2 is below .4.
         (((0.5, 0.2), (0.5, 0.2), (0.5, 0.0)), 4, {1 / 4, 1.0}),
         # Half of the early ladder catches the mutant, so the early ladder is not extended to all of its networks.
         (((0.5, 0.2), (0.9, 0.0), (0.5, 0.0)), 8, {1 / 4, 1 / 2}),
@@ -416,9 +424,10 @@ def test_necessity_needs_a_case_that_breaks_the_claim_and_this_hypothesis_alone(
 
 
 def test_a_power_that_a_second_term_explains_violates_no_form_and_kills_mutants():
-    """A power that a second term explains violates no form, and still tells the formula from a mutant.
+    """If a second term explains why a measured power differs from a formula, the form is not violated.
 
-    Such a power leaves the form open, and does not show that a hypothesis is needed.
+    The power still tells the formula from a mutant. Such a power leaves the form open, and does not show that a
+    hypothesis is needed.
     """
     sizes = 2.0 ** np.arange(6, 12)
     bent = slope(sizes, sizes**-0.5 * (1 + np.sqrt(sizes[0] / sizes)), biased=False)
@@ -441,7 +450,8 @@ def test_a_power_that_a_second_term_explains_violates_no_form_and_kills_mutants(
     assert rejudge(Replay(replace(standard, stated=half), Form.STATED, Number(27.0), (0.0, 0.0))).how == str(
         Fact(What.SECOND_TERM)
     )
-    # In a file of an earlier version, the confirmation may contain a fact that this version puts into the notes.
+    # A verdict that an earlier version wrote to a file may have the fact SECOND_TERM as its confirmation. This version
+    # puts the fact into the verdict's notes.
     before = replace(verdict, confirmation=Confirmation(Standing.FALLEN, Fact(What.SECOND_TERM)))
     assert Verdict.from_json(json.loads(json.dumps(before.to_json()))) == before
 
@@ -561,7 +571,7 @@ def test_a_case_that_cannot_be_prepared_is_left_to_those_that_look_at_it():
             return Run(1.0 + seed)
 
     looks = {"families": (Runs(),), "measure": lambda case: Estimate.exact(case.run)}
-    # The hypothesis has to be computed, so the case is prepared before it is evaluated.
+    # The hypothesis has to be computed, so the case is prepared before the hypothesis is evaluated.
     outside = Hypothesis("small", "x <= 25", lambda case: 25 - case.value)
     statements = [
         claim("test/run", **looks),

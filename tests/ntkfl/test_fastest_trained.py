@@ -107,8 +107,10 @@ def test_a_small_network_that_diverges_or_does_not_arrive_has_no_rounds(problem)
 def test_near_the_limit_a_network_may_be_faster_than_its_own_linearisation(problem):
     """Near the limit a network may be faster than its own linearisation.
 
-    The largest eigenvalue of H(0) P is beyond the limit, and that of H(t) P falls below the limit as the network
-    trains.
+    A round of the network linearised at round t multiplies the residual by 1 - (eta_g/N) H(t) P. Here H(t) is the
+    kernel of the network's gradients, and P stands for the clients' local steps. At the start the largest eigenvalue of
+    H(0) P is above the largest value at which a linearised network converges. As the network trains, the largest
+    eigenvalue of H(t) P falls below this value.
     """
     (row,) = train_fastest(problem, edge(problem), 30, seed=1)
     assert row.linearised is None and row.trained is not None and row.trained < row.predicted / 3

@@ -146,7 +146,7 @@ def test_kernels_agree(outputs):
 def test_derivatives_of_a_jax_function_may_be_nested():
     """Derivatives of a JAX function may be nested, and equal torch's.
 
-    Every kind of derivative is tested that the engine, the kernels and a linearised network take.
+    The test has every kind of derivative that the engine, the kernels and a linearised network compute.
     """
     call = Call(lambda a, b, x: (jnp.tanh(x @ a.T) @ b,))
     generator = torch.Generator().manual_seed(0)
@@ -482,7 +482,7 @@ def moved(params, values):
 def test_modules_in_eval_mode_are_mapped_over_clients_and_linearised(kind):
     """Modules in eval mode are mapped over clients and linearised.
 
-    torch gives no warning of slow code, and the forward derivative exists, which the run's own kernel needs.
+    torch gives no warning of slow code. The run's own kernel needs the forward derivative, which exists.
     """
     model, outputs = ntkfl.network(drawn(kind)), {"batch norm": (2,), "encoder layer": ()}[kind]
     problem = Problem(inputs(), np.sin(np.arange(12.0 * np.prod(outputs))).reshape(12, *outputs), np.arange(12) % 3)

@@ -93,9 +93,10 @@ def test_a_plan_is_the_random_rounds_with_its_noise(outputs):
 
 
 def displacements(problem, setup, server_rate, rounds, rng, cohort=None, momentum=0.0):
-    """Trains on weights, and returns each round's displacements x + s y of the drawn clients as pairs (x, y).
+    """Trains the weights of a linear model, and returns each round's displacements of the drawn clients.
 
-    x is the part without noise, y the part that noise of size 1 causes.
+    A displacement x + s y is returned as the pair (x, y). x is the part without noise, y the part that noise of size 1
+    causes.
     """
     values, basis = np.linalg.eigh(gram.infinite(problem.x))
     features = basis * np.sqrt(values)
@@ -288,8 +289,9 @@ def told(epsilon, one, other, sigma):
 def test_one_round_of_drawn_clients_tells_no_more_than_the_budget(epsilon, clients, cohort):
     """One round of drawn clients reveals no more than the budget allows.
 
-    The drawn clients' displacements are summed. The displacement `own` of one client has norm 1, and is 0 with the
-    other data set. The displacement of all other clients is the one of three values that reveals most.
+    The drawn clients' displacements are summed. Two data sets are compared, which differ in one client. This
+    client's displacement has norm 1 (`own`) with one data set, and is 0 with the other. All other clients have the same
+    displacement, -1, 0 or 1; the test takes the worst of these values.
     """
     sigma, others = noise_multiplier(epsilon, 1e-3, 1, clients, cohort), clients - 1
     worst = 0.0
@@ -304,10 +306,10 @@ def test_one_round_of_drawn_clients_tells_no_more_than_the_budget(epsilon, clien
 
 
 def test_several_rounds_of_known_cohorts_tell_what_the_count_says():
-    """Several rounds whose cohorts are known reveal as much as the formula with the numbers of draws says.
+    """If the cohorts are known, several rounds reveal as much as `_delta_by_count` says.
 
-    In each of three rounds one of four clients is drawn. A client that is drawn k times reveals as much as in one round
-    with 1 / k^(1/2) of the noise.
+    `_delta_by_count` is a sum over the number of rounds in which a client is drawn. In each of three rounds one of four
+    clients is drawn. A client that is drawn k times reveals as much as in one round with 1 / k^(1/2) of the noise.
     """
     multiplier, epsilon = 0.9, 1.5
     known = privacy._delta_by_count(multiplier, epsilon, 3, 0.25)
@@ -344,8 +346,8 @@ def test_a_plan_with_drawn_clients_is_the_random_rounds_with_its_noise(outputs):
 def test_runs_find_the_longest_displacement_of_every_draw():
     """The runs find the longest displacement of every draw.
 
-    Of three clients one is drawn in each of four rounds. All 81 draws are trained on weights, with features of the Gram
-    matrix.
+    Of three clients one is drawn in each of four rounds. For each of the 81 sequences of drawn clients, the rounds are
+    computed in the weights of a linear model, whose features have the Gram matrix of the kernel.
     """
     problem, setup, rate, rounds = even(3, 2, 9), Setup(eta_local=0.4, local_steps=2), 1.3, 4
     done = private_rounds(problem, setup, None, "fl-ntk", {"server_rate": rate}, rounds=rounds, participation=1 / 3)
@@ -410,7 +412,7 @@ SMALL = {"fl-ntk": 0.0, "fedavgm": 0.6}  # The numbers are server momenta.
 
 @pytest.mark.parametrize("method", [pytest.param("fl-ntk", marks=pytest.mark.slow), "fedavgm"])
 def test_drawn_displacements_pass_the_clipping_norm_as_rarely_as_is_said(method, monkeypatch):
-    """Displacements of drawn clients exceed the clipping norm as rarely as is said.
+    """Displacements of drawn clients exceed the clipping norm no more often than `clipped` allows.
 
     The displacements come from training on plain weights. The clipping norm comes from runs with other draws.
     """
@@ -565,8 +567,9 @@ def test_two_cohorts_whose_difference_is_within_their_error_are_not_told_apart()
 def test_a_cohort_that_is_not_told_apart_has_its_own_best_plan(seed):
     """A cohort that may be as good as the best cohort still gets its own best plan.
 
-    Some other plan of this cohort may be as good as the best plan of all cohorts too. For these seeds the other plan
-    has four times the error of this cohort's best plan, or infinite error.
+    The first search of `best_cohorts` takes only plans of this cohort that may be as good as the best plan of all
+    cohorts. For these seeds the plan that the first search finds has four times the error of this cohort's best plan,
+    or infinite error.
     """
     tried = private_settings(even(4, 1, 8, seed), participation=(1, 0.75), local_steps=(1,), rounds=3, clipped=0.3)
     fewer = best_cohorts(tried, 20.0, 0.1, 0.3)[1]

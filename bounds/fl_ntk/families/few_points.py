@@ -1,8 +1,8 @@
 """The default runs, and runs on few points. Some bounds that are loose on many points are sharp on few points.
 
 At nearly equal points with all neurons active, the crude bounds of appendix B are sharp up to small factors. On one
-point or four points the powers in appendix C's bounds show. A wedge has two points at a small angle: few neurons must
-separate the labels, and they move far.
+point or four points a wrong power in a bound of appendix C can be noticed. A wedge has two points at a small angle: few
+neurons must separate the labels, and they move far.
 """
 
 from dataclasses import replace
@@ -35,9 +35,9 @@ def aligned_run(
 
     Every neuron is active on all points, and residuals are equal.
 
-    H(0) is nearly the all-ones matrix, whose norm is n, and the residual is nearly the top eigenvector of H(0). So the
-    proofs' bounds n and sqrt n are attained. The runs are small, and in ball arithmetic. A `length` of the rows other
-    than 1 shows that unit rows are needed.
+    H(0) is nearly the all-ones matrix, whose norm is n, and the residual is nearly the top eigenvector of H(0). So two
+    bounds of the proofs are nearly attained: |H(0)| <= n, and sum_i |r_i| <= sqrt(n) |r| for the residual r. The runs
+    are small, and in ball arithmetic. A `length` of the rows other than 1 shows that unit rows are needed.
     """
     rng, d = np.random.default_rng(seed), 3
     x = np.eye(d)[0] + spread * rng.normal(size=(n, d))
@@ -179,7 +179,10 @@ def quick(width: int, label: float = 1.0) -> Family:
 
 
 def at_most_half(width: int) -> Family:
-    """Eight rounds at eta_l K = 1/2 = lambda, which is the printed step lambda/(n^2 K kappa) with the O-constant 1."""
+    """Eight rounds at the step size that the paper prints, eta_l = lambda/(n^2 K kappa), with the O-constant 1.
+
+    On one point n = kappa = 1 and lambda = 1/2, so that eta_l K = 1/2.
+    """
     setup = Setup(width, eta_local=0.5 * (1 - 1e-6), local_steps=1, rounds=8)
     return _family(f"width {width}, the printed step", setup)
 
@@ -228,7 +231,10 @@ FOUR_POINTS = Family(
 
 
 def linearised_families(options) -> tuple:
-    """Networks linearised in their weights. There are few rounds, since each round adds many columns."""
+    """Networks linearised in their weights.
+
+    There are few rounds, since some formulas, such as X.1, are evaluated on matrices with a column for each round.
+    """
     return federated_families(options, label="linearised", linearised=True, movements=True, rounds=40)
 
 

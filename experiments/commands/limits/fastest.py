@@ -47,7 +47,7 @@ def fastest(
     json_file: Everything = None,
     plot: Annotated[Path | None, "a picture of rounds against local steps, .png or .svg"] = None,
 ) -> None:
-    """Tune every method that is linear in the weights on these data, and count its rounds exactly, at infinite width.
+    """On these data, tune every method that is linear in the weights, and count its rounds exactly, at infinite width.
 
     Default: digits, n = 50, 4 clients. Each method takes full-batch local steps on sums of squares. Its server step,
     its momentum, mu or alpha, and eta_local are searched for. The best values need the fewest rounds to eps, or leave
@@ -56,17 +56,17 @@ def fastest(
     to 15% fewer rounds for averaging and cyclic training, a quarter fewer for SCAFFOLD, and now and then over half
     fewer for FedDyn and momentum.
 
-    The floor is the least condition number that any method can reach if its clients use only their own data. Beside the
-    floor is the number of rounds that the best momentum at the server takes at this condition number for the worst
-    labels. Labels along the eigenvectors of large eigenvalues may take fewer rounds.
+    The floor is the least condition number that any method can reach if its clients use only their own data. A number
+    of rounds is printed after the floor. At this condition number and for the worst labels, the best momentum at the
+    server takes this number of rounds. Labels along the eigenvectors of large eigenvalues may take fewer rounds.
 
     If there are more than 150 samples, steps are searched for on 60 of them, and the best steps are tuned on all.
     --train tests the ranking on one two-layer network, which is drawn from --seed and trained with the best setting of
     each method.
 
-    With --tiles steps are searched for in the Krylov space of the labels, with six values of eta_local, and the best
+    With --tiles, steps are searched for in the Krylov space of the labels, with six values of eta_local, and the best
     setting of each method is run. For SCAFFOLD, FedDyn and cyclic training every setting is run, most settings on 1000
-    of the samples, and about ten on all samples. With --tiles rate and floor are not known, since rounding hides the
+    of the samples, and about ten on all samples. With --tiles, rate and floor are not known, since rounding hides the
     smallest eigenvalue. After Ctrl-C no file is written.
     """
     with bad_input():

@@ -40,9 +40,10 @@ class RandomLabels(UserData):
 
 
 def trained_case(point: Point) -> TrainedOnSample:
-    """The case of a cell, with a separate draw for each n.
+    """The network trained for one cell (one measurement of the study), with samples drawn separately for each n.
 
-    If the draws were nested, failures of different cells would not be independent.
+    If the samples of a smaller n were part of the samples of a larger n, failures of different cells would not be
+    independent.
     """
     source = {TRUE: UserData, RANDOM: RandomLabels}[point["labels"]]("digits")
     seed = own_seed(point[SEED], point["n"], bits=32)

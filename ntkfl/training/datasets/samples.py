@@ -55,7 +55,7 @@ Reader = Callable[[Path | None, int | None], Samples]  # (the user's path or Non
 
 
 def folder_of(name: str, path: Path | None, inner: str, files: tuple[str, ...], advice: str) -> Path:
-    """The folder `inner` in the user's folder if it exists, else the user's folder; it must have all `files`.
+    """The folder with all `files`: the folder `inner` of the user's folder if there is one, else the user's folder.
 
     Raises:
         FileNotFoundError: no path is given, or a file is missing; the message names the first missing file and ends

@@ -1,6 +1,6 @@
 """Tests of how a study's numbers become answers.
 
-From invented numbers with a known power the power is recovered, claims of other powers are called violated, and too
+If invented numbers follow a known power, the power is recovered, and claims of other powers are called violated. Too
 little data count as untested.
 """
 

@@ -33,7 +33,8 @@ def test_a_cell_is_a_checkpoint_that_certifies():
 def test_a_cell_that_does_not_certify_says_what_was_asked_for(monkeypatch):
     """A cell without a certificate records the residual that training was asked to reach.
 
-    An earlier version kept only the first point of training that is not certified, and counted it as failed.
+    If training did not lead to a certificate, an earlier version recorded only the first attempt to certify, and
+    counted the training as failed.
     """
     monkeypatch.setattr("experiments.studies.questions.certificate_reach.LOOKS", 0)
     measured = as_arrays(STUDY, measure(POINT))
@@ -67,9 +68,9 @@ def test_the_largest_residual_is_one_that_certifies():
 
 @pytest.mark.parametrize("name", ["fc:3:erf", "fc:4:relu", "fc:2:gelu:standard"])
 def test_networks_are_those_of_any_width(name):
-    """With the weights of `drawn`, `ntkfl.networks.wide` gives the same outputs.
+    """With the weights of `drawn`, a network of `ntkfl.networks.wide` has the same outputs as the layers of `drawn`.
 
-    Its own initial weights have the same size.
+    The initial weights that the network itself draws have about the same standard deviation as the weights of `drawn`.
     """
     layers, network = drawn(name, 30, 6, 1), wide(name)
     keys = [*(f"layer{k + 1}.weight" for k in range(len(layers) - 1)), "readout.weight"]

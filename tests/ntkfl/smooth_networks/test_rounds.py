@@ -89,9 +89,10 @@ def test_rounds_keep_to_the_certificate(activation, steps, part, server):
 
 
 def test_the_rate_is_that_of_the_linear_model_close_to_a_fit():
-    """Close to a fit the certified rate is the rate of the linear model, which is its spectral radius.
+    """Close to a fit the certified rate is nearly the rate of the linear model.
 
-    The residual is along the slowest direction and 1000 times smaller than needed. A round attains the rate.
+    The rate of the linear model is the spectral radius of its round map. The residual is along the slowest direction
+    and 1000 times smaller than needed. A round attains the rate.
     """
     net = module(1)
     far = problem_near(net, 0.1)

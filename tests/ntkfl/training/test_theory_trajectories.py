@@ -264,12 +264,13 @@ def test_the_distance_to_the_kernel_regime_falls_as_the_root_of_the_width():
 
 
 def test_averaging_weights_or_outputs_of_wide_clients_differs_by_the_three_quarter_power():
-    """At held-out inputs, averaging weights or outputs of wide clients differs by the order m^(-3/4) (fedgucci/X3).
+    """At held-out inputs, averaged weights and averaged outputs of wide clients differ by order m^(-3/4) (fedgucci/X3).
 
-    The gap comes from the neurons with a kink between the clients. There are about m^(1/2) such neurons, and each
-    contributes about 1/m. At a held-out input their signs are independent, which gives m^(-3/4). At a training input
-    their signs are not independent, which gives m^(-1/2): a neuron follows a training sample only while the neuron is
-    active on this sample, and so turns off when the neuron's value at the sample falls.
+    The gap between the network with the averaged weights and the average of the outputs comes from the neurons with a
+    kink between the clients. There are about m^(1/2) such neurons, and each contributes about 1/m. At a held-out input
+    the signs of these contributions are independent, so that the gap is of order m^(-3/4). At a training input the
+    signs are not independent, and the gap is of order m^(-1/2). The reason is that a training sample changes a neuron's
+    weights only while the neuron is active on this sample. So the neuron turns off when its value at the sample falls.
     """
     data, widths = problem(3), 4 ** np.arange(4, 8)
     held_out = np.random.default_rng(5).standard_normal((40, data.d))
