@@ -121,7 +121,8 @@ class FurtherTraining:
     """The record of further training: values at the start and after each of T steps."""
 
     distance: np.ndarray  # |W - W*|, (T+1,)
-    # the sum of eps eta_i |r_i|^2 so far, (T+1,); a step of a model is multiplied by the model's weight in the mean
+    # the sum of eps eta_i |r_i|^2 so far, (T+1,), where eps is the theorem's number with |E J J' E| <= 2 - eps; a step
+    # of a model is multiplied by the model's weight in the mean
     spent: np.ndarray
     residual: np.ndarray  # |r|, (T+1,)
     outputs: np.ndarray  # outputs on the probes, (T+1, k, C)
@@ -265,8 +266,8 @@ def attack_any_order(
     Every run starts at the checkpoint. In its first rounds the search tries to push one neuron over a kink to the side
     opposite to W*, or to increase |W - W*| or |y - f|. In the later rounds it tries to increase |W - W*|. Batches and
     their weights are drawn at random, and the best draw is changed as long as that helps. The weights of a step are the
-    largest that the theorem allows for the patterns, or smaller. If the network is not certified, W* is the point for
-    which no pair of a neuron and a sample is held at w*_r.x_i = 0.
+    largest that the theorem allows for the patterns, or smaller. A pair of a neuron r and a sample i is held if W* must
+    satisfy w*_r.x_i = 0. If the network is not certified, W* is the point without held pairs.
 
     Args:
         certificate: the certificate of the attacked network, certified or not.
@@ -399,8 +400,8 @@ class _Search:
     def _step(self, w: np.ndarray, score: Score, done: tuple[Batch, ...]) -> tuple[Batch | None, np.ndarray]:
         """The best step found, by drawing batches and then changing the best; None if no step moves any weight.
 
-        `done` has the current model's steps since the last round. The theorem may be contradicted by all of these steps
-        together with one further step.
+        `done` has the current model's steps since the last round. If a further step contradicts the theorem, the steps
+        of `done` and this step are the last round of the order that contradicts it.
         """
         best: tuple[float, Batch, Choice, np.ndarray] | None = None
         for turn in range(DRAWN + CLIMBED):

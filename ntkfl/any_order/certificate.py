@@ -453,7 +453,8 @@ def on_few_samples(
     ends: Sequence[Float[np.ndarray, "n C"]],
     rests_on: Callable[[Int[np.ndarray, " k"]], Certificate],
 ) -> Certificate:
-    """A certificate that uses only the samples whose loss is not minimal, or may leave its minimum in training.
+    """A certificate that uses only some samples: those whose loss is not minimal, and those whose loss may leave its
+    minimum in training.
 
     The function `rests_on` returns the certificate for given samples.
     """

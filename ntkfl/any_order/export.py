@@ -34,8 +34,8 @@ def export_any_order(certificate: AnyOrderCertificate, folder: Path, x_test: np.
         x_test: inputs (k, d) whose final classes are part of the claim; default none.
 
     Returns: what the checker has proved: `distance`, `step_limits` by client, `pooled_step_limit`, `eigenvalue` (a
-        lower bound of the eigenvalues of every later J J', where samples that are multiples of one another count once),
-        and `final` (the classes).
+        lower bound of the eigenvalues of J J' at every later model, where J has the gradients at all samples, except
+        samples that are multiples of earlier samples), and `final` (the classes).
 
     Raises:
         ValueError: the certificate does not hold, or the checker cannot confirm it; the message then has the checker's
@@ -53,7 +53,9 @@ def checked_folder(
     scripts: Sequence[ModuleType],
     proved: Callable[[Path], dict],
 ) -> dict:
-    """Write a folder that is created once `proved` has checked its content; returns the result of `proved`.
+    """Write a folder under a temporary name, and give it its own name after `proved` has checked its content.
+
+    Returns the result of `proved`.
 
     Raises:
         ValueError: the scripts refuse what is written. FileExistsError: the folder exists and is not empty.
@@ -125,7 +127,11 @@ def _content(certificate: AnyOrderCertificate, x_test: np.ndarray | None) -> tup
 
 
 def _witness(rows: ConstraintRows, nearest: Nearest) -> tuple[np.ndarray, np.ndarray]:
-    """The vector a and the matrix Y that the checker needs, for rows of C that are not divided by powers of two."""
+    """The vector a and the matrix Y that the checker needs.
+
+    `ntkfl.any_order` defines the matrix C. In `rows`, every sample is divided by a power of two. The checker's C has
+    rows of samples that are not divided.
+    """
     net = rows.neuron_pass.network
     exponent = net.exponent[net.sample]
     scale = np.ldexp(1 / np.sqrt(net.width) if net.signs else 2.0**net.gain, -np.repeat(exponent, net.n_outputs))

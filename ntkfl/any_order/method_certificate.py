@@ -58,9 +58,9 @@ class RoundMatrices:
     """
 
     state: Estimate  # T, (s, s)
-    # N_j, (p, s). N_j z is y minus the outputs, on all rows, of one of the models at which gradients are taken. The
-    # models at which gradients are taken are the server's model, and each client's model after each local step but the
-    # last.
+    # N_j, (p, s). N_j z is y minus the outputs of one of the models at which gradients are taken; it has an entry for
+    # each row of the kernel. The models at which gradients are taken are the server's model, and each client's model
+    # after each local step but the last.
     models: tuple[Estimate, ...]
     ends: tuple[Estimate, ...]  # (p, s); they map z to y minus the outputs of each client's last model
     unit: float  # about how far a remembered vector of length 1 moves the model; used as a scale in the norms of states
@@ -236,8 +236,9 @@ class MethodCertificate(LaterModels):
     def needed_residual(self) -> float | None:
         """An ESTIMATE of the largest |y - f| with which the certificate would hold.
 
-        None if the certificate would not hold for any of the residuals that 20 halvings of |y - f| give, or if the
-        certificate does not hold and begins with a nonzero memory.
+        If the certificate does not hold, |y - f| is halved until the certificate would hold, at most 20 times. None if
+        the certificate would not hold after 20 halvings either, or if it does not hold and the method begins with a
+        nonzero memory.
         """
         if self.certified:
             return float(self.residual.hi)
@@ -329,7 +330,8 @@ def certify_method(
 
     Raises:
         ValueError: weights that do not fit the data or are not finite, a method that is not covered, an option that it
-            does not have, `remembered` for a method without memory, or more memory needed than `memory`.
+            does not have, `remembered` for a method that remembers no vectors, or a certificate that takes more bytes
+            than `memory`.
     Source: docs/proofs/any_method.md#the-theorem
 
     Example:
@@ -468,7 +470,12 @@ def state_norms(maps: RoundMatrices, kernel: Estimate, start: Estimate) -> tuple
 
 
 def _candidates(maps: RoundMatrices, kernel: np.ndarray, radius: float) -> Iterator[np.ndarray]:
-    """Candidates for S: the matrix that gives lengths of weights, then roots of Lyapunov matrices for some rates."""
+    """Candidates for S, where |S z| is the norm of a state z: first a matrix that gives lengths of vectors of weights,
+    then roots of Lyapunov matrices for some rates.
+
+    The lengths are that of the shortest displacement of the weights which removes the residual on the linear model, and
+    `maps.unit` times that of the remembered vector.
+    """
     p, s = maps.models[0].value.shape
     root = np.linalg.cholesky(kernel)
     scale = scipy.linalg.block_diag(np.linalg.inv(root), *([maps.unit * root.T] if s > p else []))
@@ -545,7 +552,7 @@ def _transposed(h: Estimate) -> Estimate:
 
 
 def _at_most(nearest: Nearest, radius: float) -> Nearest:
-    """A copy of `nearest` whose distance is `radius`."""
+    """A copy of `nearest` with `radius`, a bound of the distance of models from W*, in place of D = |W* - W0|."""
     return Nearest(nearest.solution, nearest.slack, Estimate(radius, 0.0, "rounding bound"))
 
 

@@ -17,8 +17,10 @@ OPEN = "open"
 
 
 def settled(outputs: Estimate) -> np.ndarray:
-    """The sign of one output, (k,) or (k, 1), or the class of several outputs, (k, C), if it is certain; otherwise
-    "open". Shape (k,).
+    """For each of k inputs the sign of the only output or the class of several outputs, if it is certain; otherwise
+    "open".
+
+    The shape of `outputs` is (k,) or (k, 1) for one output and (k, C) for several. The shape of the answer is (k,).
     """
     answer = np.full(len(outputs.value), OPEN, object)
     if outputs.value.size == len(answer):

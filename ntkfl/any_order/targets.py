@@ -1,5 +1,5 @@
-"""Targets for the outputs, which minimise the loss of every sample, and which weights near the network's own weights
-reach.
+"""Targets for the outputs. They minimise the loss of every sample, and weights near the network's own weights reach
+them.
 
 The certificate takes such targets as labels.
 

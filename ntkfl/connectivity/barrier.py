@@ -22,8 +22,8 @@ from ntkfl.memory import NEGLIGIBLE, require
 from ntkfl.messages import number_of, require_size
 from ntkfl.rounding import LONG_EPS, SMALLEST, TINY, row_norms
 
-# bound of the errors that underflow causes, both in the float64 operations that follow the operations in long precision
-# and in the computation of the error
+# bound of the errors that underflow causes in two places: in the float64 operations that follow the operations in long
+# precision, and in the computation of a bound of the error
 UNDERFLOW = 64 * SMALLEST
 A_CROSSING = 450  # largest measured number of bytes for each piece of the path
 A_PAIR = 56  # bytes for each pair of sample and unit, if the loss is no piecewise polynomial
@@ -134,8 +134,8 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
 def _largest_drop(edges: np.ndarray, shares: np.ndarray, ends: Sequence[float]) -> tuple[float, float]:
     """The supremum over alpha of 1 - A / (the line between both entries of `ends`), and the alpha where it is taken.
 
-    A is an accuracy or a bound of an accuracy. `shares` has its constant value on each piece. The supremum is also over
-    the limits of A at the ends of the pieces.
+    A is an accuracy or a bound of an accuracy. A is constant on each piece, and `shares` has the values of A. The
+    supremum is also over the limits of A at the ends of the pieces.
     """
     sides = np.stack([edges[:-1], edges[1:]])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -359,9 +359,9 @@ def _centroid_error(networks: Sequence[TwoLayer], x: np.ndarray, loss: Loss, lar
 
 
 def _moved_square(errors: np.ndarray, largest: float) -> float:
-    """A bound of the change of a mean square of at most `largest` if each sample changes by at most its error.
+    """A bound of the change of a mean square if each sample changes by at most its error.
 
-    The bound follows from the inequality of Cauchy and Schwarz.
+    The mean square is at most `largest`. The bound follows from the inequality of Cauchy and Schwarz.
     """
     off = float(row_norms(errors[None])[0]) / np.sqrt(len(errors))  # the mean of the squares might underflow
     return float(2 * np.sqrt(max(largest, 0) + UNDERFLOW) * off + off**2)

@@ -8,7 +8,7 @@ from ntkfl.problem import Setup
 
 
 def equivalent_setup(setup: Setup, beta: float) -> Setup:
-    """The steps with which FedAvg has the global models that FedGuCci(beta) has with the steps of `setup`.
+    """Step sizes for FedAvg. With them, FedAvg's global models are those of FedGuCci(beta) with the steps of `setup`.
 
     The local step is multiplied by 1 + beta/3, the server's by 1 + beta/(6 + 2 beta). The global models are exactly the
     same if the model is linear in its weights, hence at infinite width. So FedGuCci's global models at infinite width

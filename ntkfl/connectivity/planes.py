@@ -112,7 +112,8 @@ def plane_losses(
         loss: "squared", "absolute", "logistic" or "cross-entropy"; default squared.
 
     Raises:
-        ValueError: as `plane_through`; or networks, inputs or labels do not fit each other, the loss or the memory.
+        ValueError: as `plane_through`; the networks, the inputs and the labels do not fit each other; the networks or
+            the labels do not fit the loss; or the products do not fit into memory.
     """
     check_shapes(networks)
     plane = plane_through([network.vector() for network in networks])

@@ -263,12 +263,12 @@ class NetworkCertificate(LaterNetworks):
 
     @property
     def window_factor(self) -> float:
-        """The factor by which a window at most multiplies the squared distance to the fits, for steps of `step_limit`
-        and without means.
+        """A window multiplies the squared distance to the fits by at most this factor, for steps of `step_limit` and
+        without means.
 
         Fits are weights that fit every label. With smaller steps eta, and with means in which every model that trains
-        has a weight of at least p, the factor is at most 1 - (1 - window_factor) p eta / step_limit. window_factor is 1
-        if not certified.
+        has a weight of at least p, a window's factor is at most 1 - (1 - window_factor) p eta / step_limit.
+        window_factor is 1 if not certified.
         """
         if self.window is None:
             return 1.0
@@ -363,8 +363,9 @@ def certify_network(
         params: the network's parameters by name, as arrays or tensors; None for the module's own parameters. They must
             be given for a JAX function.
         problem: data with labels (n,) or (n, C).
-        visits: the number v. A window is a sequence of steps in which, for some eta that is at most the step, the step
-            sizes of each sample sum to between eta and v eta. For shuffled epochs v is 1; default 1.
+        visits: the number v. A sequence of steps is a window if there is a number eta with two properties: eta is at
+            most the largest step size (see `step`), and for each sample the sizes of the steps on it sum to between eta
+            and v eta. For shuffled epochs v is 1; default 1.
         step: the largest step size of the training; None for the largest 2^-k / lambda_max(J J') for which the theorem
             holds.
         loss: the loss whose sum is trained on: squares, hinge (squared; labels -1 and +1 for each output), huber:DELTA,
@@ -401,7 +402,7 @@ def certify_layers(
     if not loss.halved > 0 or (loss.halved < np.inf and not points):
         raise ValueError(f"the loss {loss.name} is not half a squared distance; take squares, hinge, huber or band")
     # This branch is for squares, and for Huber's loss within its quadratic part. `points` may also be true for a narrow
-    # band, whose two ends may round to the same float; the condition on the loss excludes it.
+    # band, whose two ends may round to the same float; the condition on the loss excludes bands.
     if points and (loss is SQUARES or loss.halved < np.inf):
         certificate = _certified(
             layers, problem, np.arange(problem.n), problem.y, loss, visits, step, memory, intervals=False

@@ -40,7 +40,7 @@ class _Parameter:
 
 @dataclass(frozen=True, eq=False)
 class _Hidden:
-    """The outputs of some layers (the data, if there are no layers), and an operation on each number of them."""
+    """The outputs of some layers (the data, if there are no layers), and an operation on each entry of the outputs."""
 
     layers: tuple[Layer, ...]
     tree: Tree = BASE

@@ -80,7 +80,7 @@ class Fixed(NamedTuple):
 
 
 def fixed(rows, bits, factor=1):
-    """A `Fixed` of integers times factor 2^-bits; the factor is the exact value of a float."""
+    """The integers in `rows` times `factor` times 2^-bits, as a `Fixed`; `factor` is the exact value of a float."""
     num, den = factor.as_integer_ratio()
     shift = P - bits - (den.bit_length() - 1)
     return Fixed([[v * num << shift if shift >= 0 else v * num >> -shift for v in row] for row in rows], int(shift < 0))
@@ -421,8 +421,8 @@ def of_all(done, groups):
 
 
 def speeds(net, start, radius):
-    """Bounds of the derivatives of z_k and of the layers' inputs by each layer's parameters, and of |(scale h,
-    bias_scale)|, by (4).
+    """Bounds of three things, by the recursions of (4): the derivatives of z_k with respect to each layer's parameters,
+    the derivatives of the layers' inputs with respect to these parameters, and |(scale h, bias_scale)|.
     """
     h, aside, lengths, before = [Fraction(0)] * len(net), [], [], []
     inputs = [h]

@@ -160,7 +160,10 @@ class Curvature:
         return speeds
 
     def _spread(self, layer: int) -> float:
-        """A mean over pixels after the layer divides Euclidean lengths by at least this number; 1 without a mean."""
+        """If the layer is followed by a mean over pixels, the mean divides Euclidean lengths by at least this number.
+
+        The number is 1 if no mean follows.
+        """
         of = self.layers[layer]
         return float(np.sqrt(of.image.places)) if of.pools and of.image else 1.0
 

@@ -54,7 +54,8 @@ class SGD(Optimizer):
             limit.
         factors: factors on the rate of the first, second, ... step. The last factor holds for all later steps. (): no
             factors. Steps are counted from the call of `initial` that made the state.
-        of: for some parameters, by the parameter's name, a factor on its steps. All other parameters have the factor 1.
+        of: a map from the names of some parameters to factors. The steps of such a parameter are multiplied by its
+            factor. All other parameters have the factor 1.
     """
 
     momentum: float = 0.0

@@ -137,7 +137,7 @@ def _no_tangent(array: jax.Array) -> Any:
 
 
 # For each fused implementation of attention: the function that tells whether it is on, and the function that switches
-# it. The switches in torch.backends.cuda count on the CPU too, where flash attention (flash_sdp) is used.
+# it. The switches in torch.backends.cuda take effect on the CPU too, where flash attention (flash_sdp) is used.
 FUSED: tuple[tuple[Callable[[], bool], Callable[[bool], Any]], ...] = (
     (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
     (torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),

@@ -133,7 +133,8 @@ def _decided_group(
         low, high = np.clip(point.floats(), 0, 1)
         old, count = count, count + steps[point]
         least = min(old, count)
-        if len(rows) > 1 and low <= rows[-1][1]:  # this point's floats overlap the previous point's floats
+        # whether the interval between this point's two floats meets the previous point's interval
+        if len(rows) > 1 and low <= rows[-1][1]:
             low, _, old, _, lowest = rows.pop()
             least = min(least, lowest)
         rows.append((low, high, old, count, least))
@@ -143,8 +144,8 @@ def _decided_group(
 def _row(low: float, high: float, old: int, new: int, least: int) -> Row:
     """The row of a piece around a change; at the change `least` samples are correct.
 
-    The largest number of correct samples within the piece is `least`, unless a neighbouring piece has `least` correct
-    samples too. In this case the largest number is the larger of the numbers in the neighbouring pieces.
+    If a neighbouring piece has `least` correct samples too, then the largest number of correct samples within the piece
+    is the larger of the numbers in the neighbouring pieces. Otherwise the largest number within the piece is `least`.
     """
     beside = [number for number, seen in ((old, low > 0), (new, high < 1)) if seen]
     return low, high, old, new, least, max(old, new) if least in beside else least
@@ -159,7 +160,8 @@ class AccuracyPath:
     low: np.ndarray
     high: np.ndarray
     changes: int  # the number of alphas at which the accuracy may change
-    # largest width of a piece around a change in which fewer samples are correct than on either side of it
+    # largest width of a piece around a change, among the pieces within which fewer samples are correct than on either
+    # side of the piece
     dip: float
 
 

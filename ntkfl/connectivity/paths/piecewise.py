@@ -25,7 +25,7 @@ class PiecewisePolynomial:
 
     edges: np.ndarray  # (P + 1,), ascending
     coefficients: np.ndarray  # (P, degree + 1), constant term first
-    error: float = 0.0  # a bound of the errors of the values that come from rounding in the summation of the pieces
+    error: float = 0.0  # a bound of the errors that rounding in the summation of the pieces causes in the values
 
     def at(self, alpha: np.ndarray | float) -> np.ndarray:
         """The values at points of [0, 1]. At an edge the value of the piece to the right is taken."""

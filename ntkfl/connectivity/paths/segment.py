@@ -191,7 +191,9 @@ class Segment:
 
     @cached_property
     def certainly_dead(self) -> np.ndarray:
-        """Whether f = 0 for certain on each piece, except at most `crossing_error` from its edges, (n, k + 1)."""
+        """Whether f = 0 for certain at the points of each piece that are farther than `crossing_error` from its edges,
+        (n, k + 1).
+        """
         a, c = self._sides
         loose = (np.maximum(np.abs(a), np.abs(c)) < self._product_error).any(axis=1)
         return np.asarray((self.active == 0) & ~loose[:, None])

@@ -28,8 +28,8 @@ from ntkfl.training.tree import flatten, unflatten
 WEIGHTS = "w"
 MODEL = f"server/model/{WEIGHTS}"
 LINEAR = 1e-10  # largest difference that is allowed between a round and its linear map, relative to the round's size
-# the error of each vector is compared with the vector's own size or, if this is more, with the largest vector's size
-# times LEAST, since the rounding of the largest vector enters all others
+# the error of each vector is compared with the larger of two sizes: the vector's own size, and LEAST times the size of
+# the largest vector, since the rounding of the largest vector enters all others
 LEAST = 1e-4
 SCALES = (1.0, 1e3)  # sizes of the random states at which a round is compared with its linear map
 

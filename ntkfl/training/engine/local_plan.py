@@ -24,8 +24,8 @@ class LocalWork:
     Args:
         epochs: passes over the client's samples.
         batch_size: number of samples in a step; None: all samples of the client, in their order.
-        steps: number of steps, used in place of `epochs`; the steps take as many passes as they need. A tuple has the
-            number of each client.
+        steps: number of steps, used in place of `epochs`; the steps take as many passes as they need. A tuple has a
+            number of steps for each client.
         independent: whether each step draws its batch anew from all samples; otherwise a client passes over its samples
             in random order.
 

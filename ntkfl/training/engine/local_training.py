@@ -118,7 +118,8 @@ class LocalTraining:
 
             if rule is plain_gradient and self.mapped:
                 of_rows = _gradient_of(self._losses(objective) or self._each(loss, (0, 0, STEP_AXES), clients))
-            # the loss is differentiated by the row itself; differentiating it by the stack would take two more passes
+            # the derivative is taken with respect to the row itself; with respect to the stack, the derivative would
+            # take two more passes
             elif rule is plain_gradient:
                 of_rows = self._each(_gradient_of(loss), (0, 0, STEP_AXES), clients)
             else:
@@ -241,7 +242,7 @@ def _gradient_of(losses: Callable[..., Tensor]) -> Callable[..., Params]:
 
 
 def _first(value: Any, axis: Any) -> Any:
-    """Row 0 of every tensor whose axis is 0, as vmap would take it."""
+    """Row 0 of every tensor for which `axis` has 0, as vmap would take it. Values for which it has None stay whole."""
     if axis is None:
         return value
     if isinstance(value, Tensor):

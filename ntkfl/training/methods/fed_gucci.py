@@ -131,7 +131,10 @@ class RecentModels(Average):
 
 @dataclass(frozen=True)
 class OwnAnchors(LocalRule):
-    """A client keeps the models that it has received, newest first. The first "held" rows are used."""
+    """A client keeps the models that it has received, newest first.
+
+    Only the first rows of these models are used; the entry "held" is the number of rows that are used.
+    """
 
     anchors: int
 

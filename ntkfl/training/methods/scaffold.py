@@ -93,9 +93,10 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     c's steps. The vector k has the entry k_c at every sample of client c. Displacements are given by coefficients of
     the samples. p = f(H_D) is the response of the local steps to r.
 
-    The control variates add a drift to each step: a step of length 1 along them lowers the residuals by e = H beta / N
-    - H_D beta, and G is the response to e. A step starts from the residual that the earlier steps and the drift leave.
-    So beta' = (p r - G e) / k with option II, and beta' = r with option I.
+    The control variates add a drift to each step: in a step of length 1, they lower the residuals by e = H beta / N -
+    H_D beta. The matrix G is the response of the local steps to e: the drift makes their displacement smaller by G e.
+    A step starts from the residual that the earlier steps and the drift leave. So beta' = (p r - G e) / k with option
+    II, and beta' = r with option I.
 
     The server moves by g/N times p r - G e + (mean_c k_c - k) beta. The second summand is what the control variates of
     all clients add, and is 0 if all clients take the same steps. With option II and equal steps, r' = r - (g k / N) H
@@ -121,7 +122,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         return server_rate / clients * (met + uneven * beta), (residual if exact else met / length[:, None],)
 
     pull = server_rate * length * response  # g k p in the notation above
-    # `OuterSpectrum.known` checks that the quotients are positive and finite, and the last of them at most 1
+    # `OuterSpectrum.known` checks that the three quotients below are positive and finite, and that the last of them is
+    # at most 1
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         outer = OuterSpectrum(length / (pull + later), response / length, pull / (pull + later))
     if exact or not even:

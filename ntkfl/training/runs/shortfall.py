@@ -24,8 +24,8 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
     run has learned if its loss is 1% below the loss of this answer, on the test samples (for the mean of the last
     rounds) or on the training samples (for the last model).
 
-    A run has also learned if its accuracy is above the accuracy of always answering the most frequent class. If the
-    loss has not fallen by 1%, the run's accuracy must exceed this accuracy, a, by two standard deviations, which are
+    A run has also learned if its accuracy is above a, the accuracy of always answering the most frequent class. If the
+    loss is not 1% lower than before training, the run's accuracy must exceed a by two standard deviations, which are
     2 sqrt(a (1 - a) / n) on n samples. If all labels are the same, there is nothing to learn, and the run counts as a
     run that has learned unless its loss has more than doubled. Methods that report clients' own models are not judged.
     """

@@ -110,9 +110,9 @@ def _schedule(config: RunConfig) -> Schedule:
     """The schedule of the local rate; with IMA, a schedule of its Table III.
 
     The lowest rate is 1/200 of the first rate. IMA has the same ratio, with the rates 5e-5 and .01. IMA's text
-    and released code differ in two schedules. With `ima_exploration` "epochs" the number of local passes decreases; in
-    the code, the rate then counts rounds from the start of averaging and so begins again at its first value. With
-    "cyclic", the code's cycle begins at the decayed rate.
+    and released code differ in two schedules. With `ima_exploration` "epochs" the number of local passes decreases. In
+    the code, the schedule of the rate then counts its rounds from the start of averaging, so the rate begins again at
+    its first value. With "cyclic", the code's cycle begins at the decayed rate.
     """
     base, start, lowest = Exponential(config.rate, config.rate_decay), config.ima_start, config.rate / 200
     if config.ima and config.ima_released and config.ima_exploration == "epochs":
