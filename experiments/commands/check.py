@@ -44,9 +44,10 @@ def check(
     networks. The networks have width 1024, or a smaller width if the data have more than 1024 columns. They are trained
     for 20 rounds if the statement is about training. A statement whose hypotheses need a smaller step is tested with a
     smaller step. The command also names the option that lets more statements apply. For the infinitely wide network it
-    prints the smallest eigenvalue of the kernel, the rate and the limits of the steps, and the number of rounds that
-    momentum at the server needs. Last come three commands to run next. For 500 rows all this takes half a minute. Exit
-    status: 0 done; 1 if a statement that is recorded to hold is violated, or if nothing could be tested; 2 bad input.
+    prints the smallest eigenvalue of the kernel, the rate and the limits of the steps, and the number of rounds after
+    which momentum at the server leaves 1e-6 of the first residual. Last come three commands to run next. For 500 rows
+    all this takes half a minute. Exit status: 0 done; 1 if a statement that is recorded to hold is violated, or if
+    nothing could be tested; 2 bad input.
     """
     from bounds import Outcome, catalogue
     from ntkfl import gram

@@ -21,9 +21,9 @@ def cite(
     """Print BibTeX for the papers behind a statement, a method, a run or a study, and for this version of this tool.
 
     A form of a statement is one version of its claim. For every form that does not hold as printed, one more entry
-    cites this finding. This entry has the address of the page of the finding and, if there is one, the name of the
-    script that checks the finding independently. Without an argument, the entries of all papers whose statements are
-    checked here are printed. Example: `ntkfl cite fl-ntk/B.12 >> references.bib`
+    cites the finding that the form does not hold. This entry has the address of the page of the finding and, if there
+    is one, the name of the script that checks the finding independently. Without an argument, the entries of all papers
+    whose statements are checked here are printed. Example: `ntkfl cite fl-ntk/B.12 >> references.bib`
     """
     from experiments.citing import citation
 

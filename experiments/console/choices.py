@@ -114,7 +114,7 @@ def takes_options(command: Callable) -> Callable:
 
 
 def with_help(command: Callable) -> Callable:
-    """The command with an option of typer for each parameter that is annotated by its type and a help text alone."""
+    """The command with an option of typer for each parameter whose annotation is only a type and a help text."""
     hints = get_type_hints(command, include_extras=True)
     own = inspect.signature(command).parameters.values()
     return with_parameters(command, [p.replace(annotation=_as_option(p.name, hints[p.name])) for p in own])
@@ -185,9 +185,10 @@ def chosen_problem(
 
     `test` is the number of test samples of a built-in data set; a file has test samples of its own.
 
-    `first` is called before rows are compared, and raises if the data are too large. `condition` compares rows, and
-    raises if they make a kernel singular; by default it is the kernel of FL-NTK's network. `duplicates` says what to do
-    with equal rows, and is None for a command without the option --duplicates.
+    `first` is called before rows are compared, and raises if the data are too large. `condition` is a
+    function that compares rows, and raises if they make a kernel singular; the default function is for the kernel of
+    FL-NTK's network. `duplicates` says what to do with equal rows, and is None for a command without the option
+    --duplicates.
 
     Raises:
         ValueError, OSError: as `ntkfl.data.named`; or rows make lambda_min zero, unless duplicates are kept.

@@ -29,7 +29,9 @@ from verification.planted_faults import noticing, planted_faults
 from verification.planted_faults.fault import PlantedFault
 from verification.symbolic import prove
 
-OF, FAILED = 22, 1  # an id takes OF columns, and FAILED is the exit status if a step is not proved
+# `OF`: the width, in characters, of the column in which ids are printed. `FAILED`: the exit status if a step is not
+# proved.
+OF, FAILED = 22, 1
 RUNS = 10_000  # number of runs of true statements, none of which may be called violated
 EXPOSED = 1
 

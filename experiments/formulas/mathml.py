@@ -297,7 +297,10 @@ def _element(text: str, display: str = "inline") -> Element:
 
 
 def _pair_bars(math: Element, text: str) -> None:
-    """Mark bars of norms as opening or closing, since browsers set space round other bars as round a relation."""
+    """Mark bars of norms as opening or closing.
+
+    Around a bar that is not marked, browsers set space, as they do around a relation.
+    """
     bars = [node for node in math.iter("mo") if node.text in ("|", "‖") and "form" not in node.attrib]
     forms = list(_bar_forms(text))
     if len(bars) == len(forms):
@@ -308,7 +311,8 @@ def _pair_bars(math: Element, text: str) -> None:
 def _bar_forms(text: str) -> Iterator[str]:
     """Whether each bar of LaTeX opens or closes, according to its command.
 
-    Of typed bars within the same braces, every other one opens.
+    A typed bar is the character | without a command. Of the typed bars within the same braces, the first one opens, the
+    second one closes, and so on in turn.
     """
     depth, opened = 0, set[int]()
     for token in BARS.finditer(text):

@@ -25,7 +25,7 @@ class Cell:
     """The results of one setting with one seed.
 
     Args:
-        keys: the keys that were run.
+        keys: the names with plain values (`Keys`) that say what was run.
         numbers: the quantities by name; empty if training failed, in which case `failure` gives the reason.
         curves: the quantities that are measured in every round, a value for each round.
         seconds: processor time of the process that completed the cell.
@@ -55,7 +55,7 @@ def run(
         miniature: the miniature whose settings are run.
         seeds: every setting is run with each seed.
         out: a folder with a complete file for each finished cell, which is then not run again; default no folder. A
-            miniature that stores rounds continues an unfinished cell after its last round.
+            miniature that stores rounds continues an unfinished cell after the last round that was stored for the cell.
         quick: whether the miniature's keys for a quick trial replace those of a setting.
         progress: a function that is called with each finished cell; default None.
         where: more keys, such as the `device` that trains or the `path` of the data; default none.

@@ -41,8 +41,8 @@ class LastThird:
         change: the rise of the straight line that is fitted to a curve in these rounds, as the mean over the seeds;
             NaN: not known.
         error: standard error of `change`; NaN: not known.
-        state: "flat" if the size of `change` plus twice its error is below the limit, "moves" if that size exceeds
-            twice the error, otherwise "unclear".
+        state: "flat" if the size of `change` plus twice its error is at most the limit. Otherwise "moves" if the size
+            of `change` alone exceeds twice the error. Otherwise "unclear".
     """
 
     change: float

@@ -26,8 +26,8 @@ RELEASED: dict[str, Keys] = {
     "SCAFFOLD, as released": dict(unweighted(0.9)),
 }
 PARTITIONS = {0.5: "{}", 100: "{}, Dirichlet 100"}  # the names of settings
-# The rate is the same for all methods, and the same as on the small scale. The rate was not chosen by test images of
-# this scale.
+# The rate is the same for all methods, and the same as in the small runs (COMMON). The test images of these larger
+# runs were not used to choose the rate.
 MIDDLE_KEYS = COMMON | {
     "samples": 5000,
     "clients": 50,

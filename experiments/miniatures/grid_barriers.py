@@ -58,7 +58,8 @@ def segments(scores: Scores, first: Params, second: Params, points: int = POINTS
 def group_barriers(scores: Scores, models: Params, size: int) -> Tensor:
     """The accuracy barriers of groups of `size` consecutive models, (groups,).
 
-    The barrier of a group is 1 less the accuracy of the mean model over the mean of the accuracies.
+    The barrier of a group is 1 - a / b. Here a is the accuracy of the mean model, and b is the mean of the accuracies
+    of the models.
 
     Raises:
         ValueError: the number of models is not a multiple of `size`.

@@ -28,7 +28,7 @@ def measure(keys: Keys, seed: int) -> Mapping[str, float]:
     """The loss of the last global model, and its excess over the lowest loss on a line.
 
     The line goes through the last models of two runs that differ only in IMA. The first run has no IMA. The second run
-    has the IMA of these keys, or the keys `IMA` if these keys have no IMA.
+    has the IMA that `keys` describes. If `keys` describes no IMA, the second run has that of the constant `IMA`.
     """
     plain = {key: value for key, value in keys.items() if not key.startswith("ima")}
     of_ima = keys if "ima" in keys else plain | IMA

@@ -42,7 +42,8 @@ CLIENTS = DIGITS | {
 }
 SILO = {"clients": 10, "participation": 1.0}
 POINTS = 31  # number of points of the grid along each side of the picture
-# the picture has COLUMNS columns and is WIDTH inches wide, so small that letters can be read on a phone
+# The picture has COLUMNS columns and is WIDTH inches wide. It is so narrow that its letters can be read when a phone
+# shows the whole picture.
 COLUMNS, WIDTH = 2, 4.6
 ABOVE = "above the lowest"
 HIGHEST = 4.0  # in nats; all higher losses have one colour

@@ -40,7 +40,7 @@ class Solo:
 
     @classmethod
     def of(cls, keys: Keys, seed: int) -> Solo:
-        """The training of the model that the keys name, on the data that they name, in float64."""
+        """The training, in float64, of the model `keys["model"]` on the data `keys["data"]`."""
         given = {key: keys[key] for key in ("samples", "test") if key in keys}
         data = load(keys["data"], clients=1, seed=seed, dtype=torch.float64, **given)
         return cls(data, build(keys["model"], data, dtype=torch.float64, device="cpu", seed=seed), keys["epochs"])

@@ -12,8 +12,8 @@ from ntkfl.training.tree import tree_map
 GROUPS = 2, 4, 8, 16
 EPOCHS = 10
 COMMON = DIGITS | {"epochs": EPOCHS, "models": 16}
-# Each anchor, by its words in a setting's name: its number of training epochs, and the fields that select the paper's
-# numbers.
+# The keys are the words for an anchor in the name of a setting. Each value has the number of epochs for which this
+# anchor is trained, and the fields that select the paper's numbers.
 ANCHORS = {
     "trained anchor": (EPOCHS, {"table": "1", "method": "CE + connectivity loss (trained anchor)"}),
     "anchor of 1 epoch": (1, {"table": "7", "method": "connectivity, semi-trained (1 epoch) anchor"}),

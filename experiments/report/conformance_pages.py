@@ -10,7 +10,9 @@ from experiments.report.outcomes import Shown
 from ntkfl.conformance import Agreement
 from ntkfl.conformance.conformance_page import from_json, summary, table
 
-VERDICTS = {  # The verdicts, with the worst first. Each has the sign and the style of an outcome of statements.
+# The verdicts, with the worst first. Each is shown with the sign and the style of an outcome that a statement can have:
+# violated, unresolved or holds.
+VERDICTS = {
     outcome.value: Shown(sign, outcome.value, style, rank)
     for rank, (outcome, sign, style) in enumerate(
         [(Agreement.DIFFERS, "✗", "violated"), (Agreement.FAILED, "?", "unresolved"), (Agreement.EQUAL, "✓", "holds")]

@@ -184,7 +184,11 @@ def outcomes(verdicts: Sequence[Verdict]) -> list[Shown]:
 
 
 def headline(verdicts: Sequence[Verdict]) -> str:
-    """The result of a run in one line: on the user's data, or else on printed claims and on statements of the user."""
+    """The result of a run in one line.
+
+    If there are verdicts on the user's data, the line counts these. Otherwise it counts printed claims and forms of the
+    user's own statements.
+    """
     on_data = [v for v in verdicts if v.own_data]
     if on_data:
         outcomes_there = Counter(v.outcome for v in on_data)

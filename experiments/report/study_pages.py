@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from experiments.studies.grid import Grid
 
-ENLARGED = 1.6  # pixels on a page for each point of a figure, since the sizes of print are small on a screen
+ENLARGED = 1.6  # pixels on a page for each point of a figure, since sizes made for print are small on a screen
 SHOWN = 16  # the largest number of values of an axis that are listed
 
 

@@ -79,7 +79,8 @@ def exponent(
         sizes: (k,).
         samples: the numbers of the cells at each size.
         axes: names of the axes whose further values would give further sizes; default (): there are no such axes.
-        biased: whether the interval admits finite-width bias.
+        biased: whether the interval admits finite-width bias, which means that the power is only approached as the
+            sizes grow.
         note: a text beside the answer; default none.
     """
     pairs = [(size, sample) for size, sample in zip(sizes, samples, strict=True) if len(sample)]

@@ -22,7 +22,10 @@ def charts_of(study: Study, cells: Cells) -> tuple[Chart, ...]:
 
 
 def default_charts(study: Study, cells: Cells) -> tuple[Chart, ...]:
-    """A figure with a panel for each quantity, and a figure of the answers that have a measured number and theory's."""
+    """A figure with a panel for each quantity, and a figure of answers.
+
+    The figure of answers has those answers that have both a measured number and a number from theory.
+    """
     seeds = f"{cells.sizes[SEED]} seeds; {STUDENT_BARS}" if SEED in cells.sizes else "each point is one run"
     panels = tuple(_panel(study, quantity, cells) for quantity in study.quantities)
     shown = ", ".join(quantity.name for quantity in study.quantities)
@@ -45,9 +48,9 @@ def default_charts(study: Study, cells: Cells) -> tuple[Chart, ...]:
 def _panel(study: Study, quantity: Quantity, cells: Cells) -> Panel:
     """The panel of a quantity.
 
-    The quantity is drawn along its own inner axis, or else along the longest numerical axis of the grid. Each
-    combination of values of the other axes has a series; if there are more than six combinations, at most six of them
-    are drawn.
+    An inner axis is an axis of an array that is measured in one cell. The quantity is drawn along its own inner axis,
+    or else along the longest numerical axis of the grid. Each combination of values of the other axes has a series; if
+    there are more than six combinations, at most six of them are drawn.
     """
     inner = [axis for axis in study.inner if axis.name in quantity.along]
     grid = [axis for axis in study.axes if axis.name != SEED]

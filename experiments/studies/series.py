@@ -102,5 +102,5 @@ def measured_numbers(name: str, at: Sequence[float], estimates: Sequence[Estimat
 
 
 def numbers_panel(title: str, names: Sequence[str], series: Sequence[Series], says: str = "exponent") -> Panel:
-    """A panel of numbers with their intervals, in which each named number has a line."""
+    """A panel of numbers with their intervals, in which each name has a row for its numbers."""
     return Panel(title, Label("", names=tuple(names)), Label(says), tuple(series), sideways=True)

@@ -1,9 +1,10 @@
-"""Interrupts every command that works longer than a second at random moments, and records how the command ends.
+"""Interrupts, at random moments, every command that works longer than a second, and records how the command ends.
 
 `python tests/experiments/interrupted.py --tries 10` prints the whole table; `test_interrupts.py` runs a part of it.
-Each command runs in a session of its own. Its garbage collector calls its callbacks at almost every allocation, because
-JAX has such a callback, and an interrupt during a callback is lost. Objects that survive are soon excluded from
-collection, because otherwise the collector's traversals would double the time of the imports.
+Each command runs in a session of its own. In the command's process the garbage collector is made to call its callbacks
+at almost every allocation. The reason is that JAX has such a callback, and that an interrupt during a callback is lost.
+Objects that survive are soon excluded from collection, because otherwise the collector's traversals would double the
+time of the imports.
 """
 
 import argparse

@@ -402,7 +402,7 @@ def test_what_is_no_state_of_two_linear_layers_is_refused_and_nothing_is_unpickl
         file = folder / (name if "." in name else f"{name}.pt")
         result = run(folder / "a.pt", file, "--data", folder / "data.npz")
         assert result.exit_code == 2 and said in result.stderr and result.stderr.count("\n") == 1, (name, result.stderr)
-        # The refusal does not repeat torch's advice, a setting that would execute the file.
+        # torch advises a setting that would execute the file. The refusal does not repeat this advice.
         assert "weights_only" not in result.stderr
     assert not touched.exists()
     assert run(folder / "a.pt").exit_code == 2

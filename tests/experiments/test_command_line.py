@@ -21,7 +21,7 @@ from verification.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
 CHEAP = ["verify", "fl-ntk/A.2", "--trials", "20"]
-LONG = {"fl-ntk/method-limits", "fl-ntk/state-maps"}  # statements whose formulas take sympy seconds to print
+LONG = {"fl-ntk/method-limits", "fl-ntk/state-maps"}  # statements with formulas that sympy prints only after seconds
 DATA = np.random.default_rng(0).standard_normal((6, 3))
 UNIT = DATA / np.linalg.norm(DATA, axis=1, keepdims=True)
 
@@ -382,7 +382,9 @@ def test_show_tells_hypotheses_source_measure_and_mutants(identifier):
         for hypothesis in statement.required(form):
             assert " ".join(hypothesis.says.split()) in text
         recorded = f"recorded: {formula.recorded.value}"
-        if formula.nature is not None:  # A form without a nature does not differ from what holds.
+        # A form is one version of the statement's claim. Its `nature` says how the form differs from a form that holds;
+        # it is None if the form does not differ.
+        if formula.nature is not None:
             word = "remark" if formula.recorded is Outcome.HOLDS else "differs from what holds by"
             recorded += f" {word}: {formula.nature.value}"
         assert recorded in text

@@ -244,7 +244,10 @@ def test_orderings_before_a_plateau_are_named():
 
 
 def test_every_miniature_that_a_sentence_names_has_those_settings():
-    """The page begins with every sentence, each once; the results are invented for all small miniatures."""
+    """The results are invented for all small miniatures.
+
+    The page begins with the list of all sentences about the results, and each sentence is in this list once.
+    """
     results = [planted(name, {}) for name in catalogue()]
     said = sentences(results)
     for about in (

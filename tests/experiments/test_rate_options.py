@@ -63,7 +63,8 @@ def test_schedules_cohorts_and_noise_are_heard():
 def test_clients_that_take_part_in_no_round_are_the_reason_that_residuals_stay():
     """Clients that take part in no round are named as the reason why residuals do not vanish.
 
-    The coefficients of absent clients stay 0, so no residual is below the least squares over the other samples.
+    The coefficients of absent clients stay 0. So no residual is smaller than the remainder of a least-squares fit whose
+    coefficients belong to the samples of the other clients.
     """
     arguments = ("rate", "--data", "sphere", "--n", "8", "--clients", "4", "--eps", "0.05", "--cohorts")
     lone = command(*arguments, "2")

@@ -45,7 +45,8 @@ def disagreements(provenance, verdicts):
             value = attrgetter(field)
             if value(recorded) != value(here):
                 differences.append(f"{recorded.id} {recorded.form}: {field} {value(recorded)}")
-        if recorded.kind is not Kind.EQUALITY:  # The tightness of an equality is a rounding error.
+        # The tightness of an equality is |difference| / scale. This is a rounding error, so it is not compared.
+        if recorded.kind is not Kind.EQUALITY:
             differences += [
                 f"{recorded.id} {recorded.form}: {name} tightness {ratio}, here {here.tightness[name]}"
                 for name, ratio in recorded.tightness.items()

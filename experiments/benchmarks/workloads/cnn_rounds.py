@@ -87,5 +87,5 @@ WORKLOAD = Workload(
     sizes=({"n": 3200, "N": 50},),
     candidates=(Candidate("ntkfl", _ours, "ours"), Candidate("plain loop", _loop)),
     along="n",
-    tolerance=1e-3,  # float32 rounds, and errors are relative to the largest change of a weight
+    tolerance=1e-3,  # computed in float32; errors are relative to the largest change of a weight
 )

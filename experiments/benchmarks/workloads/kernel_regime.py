@@ -21,7 +21,7 @@ def _looked_at(sizes: Sizes) -> list[int]:
 
 
 def _ours(sizes: Sizes) -> Call:
-    """Prepare the kernel regime, and compute the outputs after 20 of the rounds."""
+    """Prepare the kernel regime, and compute the outputs after each of 20 evenly spaced rounds."""
     from ntkfl.limit.infinite_width import KernelRegime
 
     problem, setup, h = _given(sizes)
@@ -31,7 +31,7 @@ def _ours(sizes: Sizes) -> Call:
 def _swept(sizes: Sizes) -> Call:
     """The outputs for several server step sizes, from one preparation.
 
-    The results for the first step size, which the other candidates use too, are returned.
+    Only the outputs for the first step size are returned. The other candidates use this step size too.
     """
     from dataclasses import replace
 

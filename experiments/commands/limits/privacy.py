@@ -58,9 +58,9 @@ def privacy(
     Default: digits, n = 200, each sample a client of its own, at infinite width. A round clips each client's update,
     takes the plain mean of the updates and adds noise. The clipping norm is the smallest that is known to suffice,
     which means that some update is clipped with a probability of at most --clipped. As long as no update is clipped,
-    mean and variance of the residual are exact. With --clip, numbers of rounds are left out for which this norm is not
-    known to suffice; if none is left, an error names the least norm that suffices. --rounds is the largest number of
-    rounds that is tried (100).
+    mean and variance of the residual are exact. With --clip, the clipping norm is the given one, and numbers of rounds
+    are left out for which the given norm is not known to suffice; if none is left, an error names the least norm that
+    suffices. --rounds is the largest number of rounds that is tried (100).
 
     All updates of one client are protected together. Privacy is counted by the package dp-accounting. If a round draws
     some of the clients, without replacement, the budget takes that into account. The clipping norm is then the longest
@@ -205,7 +205,8 @@ def _print_longest(settings: "list[PrivateRounds]", cohort: int, epsilon: float,
 
     Nothing is printed if fewer rounds were tried.
 
-    Other cohorts are left out, because more of their rounds would have to be simulated for this line alone.
+    Nothing is printed about other cohorts, because more of their rounds would have to be simulated only to print this
+    number.
     """
     from experiments.console.tables import print_paragraph
 

@@ -51,13 +51,13 @@ def tune(
 ) -> None:
     """Tune the server's optimizer, rate and momentum, and the clients' steps, by the exact expected loss.
 
-    The loss is that at the end of a budget, a number of rounds or of gradients (--samples). The clients' steps have the
-    number K and the size eta_local. Default: digits, n = 50, 4 clients, 20 rounds, at infinite width. The server's
-    optimizer (the outer optimizer) steps along the mean of the clients' displacements: plainly, with heavy-ball
-    momentum, or with Nesterov's momentum as DiLoCo does. With --outer falling the steps are plain, and their rate falls
-    by the same factor in every round. Batches are drawn without replacement and independently in every step, not by
-    shuffled passes. The table compares the expected mean square errors at the end of the budget. The search promises no
-    optimum.
+    The loss is the expected loss at the end of a budget. The budget is a number of rounds or of gradients (--samples).
+    The clients' steps have the number K and the size eta_local. Default: digits, n = 50, 4 clients, 20 rounds, at
+    infinite width. The server's optimizer (the outer optimizer) steps along the mean of the clients' displacements:
+    plainly, with heavy-ball momentum, or with Nesterov's momentum as DiLoCo does. With --outer falling the steps are
+    plain, and their rate falls by the same factor in every round. Batches are drawn without replacement and
+    independently in every step, not by shuffled passes. The table compares the expected mean square errors at the end
+    of the budget. The search promises no optimum.
 
     The floor is a lower bound on the error, at the same K and eta_local, of every outer optimizer that fixes its
     coefficients in advance. It leaves out the noise of the draws. With some steps the error would grow if training went

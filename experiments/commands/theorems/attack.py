@@ -48,9 +48,9 @@ def attack(
     """Search for counterexamples to statements. A counterexample is made small, confirmed, and written to a file.
 
     By default the search for each form takes at most one minute of processor time. With most seeds this suffices to
-    find the misprints of the papers. With --nightly the forms of B.5-B.7, B.9-15, B.10, B.11, Eq16, C.6 and X.1-X.3,
-    which are all recorded to hold, share an hour equally. To look at other cases every night, give the day's number as
-    --seed. Progress goes to stderr.
+    find the misprints of the papers. With --nightly the forms of B.5-B.7, B.9-15 (one statement), B.10, B.11, Eq16, C.6
+    and X.1-X.3, which are all recorded to hold, share an hour equally. To look at other cases every night, give the
+    day's number as --seed. Progress goes to stderr.
 
     Exit status: 0 no counterexample was found, or only to forms that are recorded as violated; 1 a counterexample to
     another form was found, or a replayed one is not confirmed; 2 bad input; 4 no case of a form met its hypotheses, so

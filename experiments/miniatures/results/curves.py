@@ -19,7 +19,10 @@ FIRST_COLOURS = 10  # how many of matplotlib's colours C0, C1, ... are used
 
 
 def with_curves(miniature: Miniature) -> tuple[Quantity, ...]:
-    """The quantities with a limit for plateaus; only these are stored and drawn as curves."""
+    """The quantities whose `flat` limits the change of a curve at its plateau.
+
+    Only these quantities are stored and drawn as curves.
+    """
     return tuple(quantity for quantity in miniature.quantities if quantity.flat is not None)
 
 

@@ -75,8 +75,8 @@ def covariance(outputs: np.ndarray) -> float:
 def summarise(cells: Cells) -> Iterable[Answer]:
     """Four facts about the factors, and IMA's claim about the heterogeneity bias.
 
-    The facts are that the factors and the remainder sum to the error, the bound on the remainder, the lower bound of
-    the covariance, and the bound on the variance of a mean.
+    The first fact is that the factors and the remainder sum to the error. The other three are the bound on the
+    remainder, the lower bound of the covariance, and the bound on the variance of a mean.
 
     The four facts follow by algebra for all networks, so testing them only checks the code of the factors.
     """

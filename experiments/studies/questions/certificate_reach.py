@@ -33,8 +33,10 @@ TEST = 500
 IMAGES = "digits", "fashion-mnist"
 LOOKS, STEPS = 4, 12  # the largest number of attempts, and of Gauss-Newton steps between two attempts
 CLOSE = 0.02  # the largest relative distance of the residual after the steps from the wanted residual
-SHARE = 0.98  # the next attempt aims at this share of the required residual
-LEAST = 0.02  # the share is at least this, although the bound on the residual's rounding error is subtracted
+# The next attempt aims at the share SHARE of the required residual, less the bound on the residual's rounding error.
+# However large this bound is, the attempt aims at least at the share LEAST of the required residual.
+SHARE = 0.98
+LEAST = 0.02
 ROUNDING = 1e-9  # a generous bound on the relative rounding error of a distance
 SOURCE = "docs/proofs/smooth_networks.md#the-theorem"
 KINKED = "relu"

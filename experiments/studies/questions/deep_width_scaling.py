@@ -44,9 +44,10 @@ QUANTITIES = {
 }
 TO_LIMIT, TO_OWN = ("kernel", "limit", "prediction"), ("own", "drift")
 POWER = dict.fromkeys(TO_LIMIT, -0.5) | dict.fromkeys(TO_OWN, -1.0)
-# A panel of runs has at most SHOWN widths. Points that belong on one line are drawn APART from each other.
+# A panel of runs has at most SHOWN widths. Points of several series at one place of an axis are drawn side by side,
+# with the distance APART, in units of this axis, between neighbours.
 SHOWN, APART = 3, 0.2
-# a convolution takes this many times as long as a dense layer with as many neurons as the convolution has channels
+# a convolution with m channels takes this many times as long as a dense layer with m neurons
 CONVOLUTION = 100
 WIDEST = 4  # a second slope is fitted to this number of the largest widths
 NOTE = "the interval includes the change of the slope if the two smallest widths are left out"
@@ -144,7 +145,8 @@ def named(word: str) -> str:
 def summarise(cells: Cells) -> Iterable[Answer]:
     """Answers about the power of the width for every quantity, and then answers about the effect of depth.
 
-    The power of the width is fitted to networks that differ only in depth together, and also to each network alone.
+    The power of the width is fitted to each family of networks that differ only in depth, all taken together. It is
+    also fitted to each network alone.
     """
     networks = [str(name) for name in cells.network.to_numpy()]
     families = _families(networks)
@@ -310,7 +312,10 @@ def _runs(cells: Cells, families: dict[str, list[str]]) -> Chart:
 
 
 def _beside(at: Sequence[int], row: int, rows: int) -> list[float]:
-    """Positions for the points of one row, when several rows are drawn side by side on the same lines."""
+    """Positions for the points of series number `row`, when `rows` series are drawn side by side.
+
+    `at` has the places on the axis that all these series share.
+    """
     return [place + APART * (row - (rows - 1) / 2) for place in at]
 
 

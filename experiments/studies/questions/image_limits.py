@@ -219,8 +219,8 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         return
     outcome = Outcome.HOLDS if all(same) else Outcome.UNRESOLVED
     note = f"{sum(same)} of {len(same)} pairs of networks of one width and seed, after the last round"
-    # No axis can settle this answer. If some network ranks two methods differently from the limits, further networks
-    # cannot make the claim hold.
+    # If some network ranks two methods differently from the limits, further networks cannot make the claim hold. So
+    # more values of an axis of the grid, such as more seeds, cannot settle this answer.
     yield Answer(claim, SOURCE, 1.0, Estimate.exact(float(np.mean(same))), outcome, note, settled_by=())
 
 

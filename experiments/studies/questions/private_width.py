@@ -92,7 +92,11 @@ def _ratios(cells: Cells, epsilon: float, initial: float) -> list[np.ndarray]:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """For each budget, answers about loss / expectation at each scale of the initial weights, and about the scale."""
+    """For each budget, answers about loss / expectation, and an answer about the scale of the initial weights.
+
+    There is one answer about loss / expectation for each scale. The last answer says whether a larger scale leaves a
+    smaller loss.
+    """
     factors = cells.initial.to_numpy().tolist()
     for epsilon in cells.epsilon.to_numpy().tolist():
         for factor in factors:

@@ -161,8 +161,8 @@ def _boundaries(cells: Cells) -> np.ndarray:
     none), and the smallest step that was tried. Columns are left out if a run is missing, or if the client step is not
     below the limit at which training of a client alone becomes unstable.
 
-    A step without growth does not count if its run, according to the kernel regime, grows too slowly to show growth
-    within ROUNDS. A fine grid has such steps beyond the limit.
+    For some steps the kernel regime predicts growth that is too slow to be seen within ROUNDS. If the run with such a
+    step shows no growth, the step does not count as a step without growth. A fine grid has such steps beyond the limit.
     """
     ordered = cells.sortby(SERVER).transpose(SERVER, ...)
     steps = ordered[SERVER].to_numpy().astype(float)

@@ -138,7 +138,8 @@ def test_what_stands_beside_a_claim_has_its_value(identifier):
 def _real_at(expressions) -> dict:
     """Returns numbers at which every expression is real.
 
-    The largest of a few units is taken that gives such numbers, as some roots are real near 0 only.
+    A unit is the factor by which `numbers` multiplies the values of Latin letters. Of a few units, the largest one is
+    taken at which every expression is real, since some roots are real near 0 only.
     """
     for unit in (1.0, 1e-1, 1e-2, 1e-3):
         values = numbers(expressions, unit=unit)

@@ -120,7 +120,7 @@ def test_the_answer_comes_first(run, site):
 
 
 def matrix_of(site):
-    """Returns the words of every form in the table of the first page."""
+    """Returns the words in the table of the first page for every form, which is one version of a statement's claim."""
     (matrix,) = (n for n in tree(site["index.html"]).all("table") if n.attributes.get("id") == "matrix")
     cells = {}
     for row in next(matrix.all("tbody")).all("tr"):

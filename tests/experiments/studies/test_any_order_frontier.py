@@ -1,8 +1,8 @@
 """Tests of the study of the frontier of certificates that hold for any order of clients and steps.
 
 The distance in one cell (one measurement of the study) is the largest one at which a network is certified.
-`chain_reaction`, a distance that follows from a constant gamma of the proof, agrees with drawn networks. From cells
-that are invented to follow known laws, these laws are recovered.
+`chain_reaction` is a distance that follows from a constant gamma of the proof. It agrees with the distance for which
+gamma is computed from a drawn network. From cells that are invented to follow known laws, these laws are recovered.
 """
 
 import numpy as np
@@ -104,7 +104,7 @@ def test_another_power_a_longer_reach_and_late_certificates_are_violated():
 
 
 def test_rounds_that_never_come():
-    """If X.11 and X.12 certify a network after no round, their first round counts as later than any other.
+    """If X.11 and X.12 never certify a network, their first round counts as later than any other.
 
     A network that no certificate certifies, not even the any-order certificate, decides nothing.
     """

@@ -1,7 +1,8 @@
 """Tests of the study of convergence.
 
-One cell (one measurement of the study) is compared with a plain loop. From cells that are invented with known
-dependences, these are recovered, and claims of other dependences are violated.
+One cell (one measurement of the study) is compared with a plain loop. Cells are
+invented with known dependences. From these cells the dependences are recovered, and claims of other dependences are
+violated.
 """
 
 from functools import partial

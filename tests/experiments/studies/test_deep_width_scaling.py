@@ -135,7 +135,8 @@ def test_a_cell_is_what_a_plain_loop_finds():
 def test_the_limit_is_that_of_the_networks(network):
     """The mean kernel of drawn networks agrees with the limit.
 
-    The mean kernel differs from the limit by at most chance and a bias of order 1/m in each direction.
+    The mean kernel differs from the limit by no more than chance and a bias of order 1/m explain. The test compares the
+    norm of the difference, which bounds the difference in each direction.
     """
     from ntkfl import gram
 
@@ -162,7 +163,8 @@ def test_no_two_cells_share_random_numbers(monkeypatch):
             raise InterruptedError
 
     for network in NETWORKS:
-        limit(network)  # Limits draw networks too, so they are computed before draws are recorded.
+        # To compute a limit, networks are drawn too. So all limits are computed before draws are recorded.
+        limit(network)
     monkeypatch.setattr(WideNetwork, "model", lambda *_: Watched())
     points = [(name, width, seed) for name in NETWORKS for width in STUDY.axes[1].values for seed in range(20)]
     for network, width, seed in points:
@@ -186,8 +188,8 @@ def test_a_run_that_overflows_is_infinitely_far_and_leaves_the_power_open(monkey
 
 
 def cell(point, powers=None):
-    """Returns an invented cell: its distances have the powers of theory, grow with the root of the layers, and have
-    noise.
+    """Returns an invented cell: its distances have the powers of theory, grow with the square root of the number of
+    hidden layers, and have noise.
     """
     rng = np.random.default_rng([2, point["width"], point["seed"], *point["network"].encode()])
     layers = int(point["network"].split(":")[1]) - 1

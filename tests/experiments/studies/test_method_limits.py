@@ -68,7 +68,7 @@ def test_the_steps_are_stable_under_every_method_and_no_two_limits_are_one():
     for method, end in zip(METHODS, ends, strict=True):
         assert limit(method).step_warning is None and limit(method).rate < 0.98, method
         apart = np.linalg.norm(ends - end, axis=1) / np.linalg.norm(problem().y)
-        assert np.sum(apart < 1e-4) == 1, method  # Each limit is close to itself and to no other.
+        assert np.sum(apart < 1e-4) == 1, method  # No limit but `end` itself is as close to `end`.
 
 
 def test_on_a_file_the_step_is_halved_until_the_method_is_stable_and_wide_networks_are_nearer(tmp_path):
@@ -104,7 +104,7 @@ def test_no_two_cells_share_neurons(monkeypatch):
 def cell(point, powers=None):
     """Returns an invented cell whose distances have the powers of theory, with a relative noise of a fifth.
 
-    Of 960 such answers one is violated by chance; of the 24 here, none is.
+    Of 960 answers from such cells one is violated by chance; of the 24 in the test of planted powers, none is.
     """
     rng = np.random.default_rng([1, point["width"], point["seed"], *point["method"].encode()])
     power = (powers or {}).get(point["method"], -0.5)

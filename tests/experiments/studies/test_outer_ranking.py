@@ -1,7 +1,7 @@
 """Tests of the study that ranks servers' optimizers.
 
 One cell (one measurement of the study) is compared with a plain loop over the weights. The known orders, regrets
-(rounds that a choice loses) and gains of invented cells are recovered.
+and gains of invented cells are recovered. A regret is the number of rounds that a choice loses.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Tests of the study of private training over widths.
 
 One cell (one measurement of the study) agrees with the training engine, with a plain loop and with `random_rounds`.
-From invented cells with known answers these answers are recovered.
+For invented cells with known answers, the study gives these answers.
 """
 
 from dataclasses import replace

@@ -156,7 +156,7 @@ def test_a_boundary_elsewhere_and_growth_everywhere_are_violated():
 def one_column_apart(point, shift):
     """Returns an invented cell.
 
-    In one column of the map, runs grow from `shift` times the column's limit on.
+    In one column of the map, runs grow as soon as the server's step exceeds `shift` times the column's limit.
     """
     return cell(point, shift=shift if (point["eta_local"], point["local_steps"]) == (0.5, 2) else 1.0)
 

@@ -145,7 +145,8 @@ def test_no_seeds_are_added_for_answers_that_only_other_values_of_an_axis_can_se
     assert done.exit_code == 0 and "from 4 of 4 cells" in done.stdout, done.output
     said = "2 of 2 answers are not settled with 2 seeds, and no number of them would do: "
     assert f"{said}1 stays open whatever is added; 1 asks for more values of --lengths" in done.stderr
-    done = invoke(*words, "--lengths", "1,2,4,8,16")  # Five lengths are enough, so that only seeds are missing.
+    # Five values of --lengths are enough to measure the power of the length, so that only seeds are missing.
+    done = invoke(*words, "--lengths", "1,2,4,8,16")
     assert "asks for more" not in done.stderr and "4 are next" in done.stderr and "1 holds" in done.stdout
 
 

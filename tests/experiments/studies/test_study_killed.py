@@ -47,7 +47,7 @@ def uninterrupted(tmp_path_factory):
 
 @pytest.fixture
 def held(tmp_path):
-    """Returns the environment of a study that cannot end, because its cells of length 4 wait."""
+    """Returns the environment of a study that cannot end, because its cells with pendulums of length 4 wait."""
     (tmp_path / "hold").write_text("")
     return {"HOLD": str(tmp_path / "hold")}
 

@@ -141,7 +141,7 @@ def test_worker_processes_give_the_same_bytes_and_one_that_dies_is_replaced(grid
     assert results == ran(grid, tmp_path / "other")[1]
 
 
-@pytest.mark.slow  # slow, because a quick test above covers a process that dies while it works
+@pytest.mark.slow  # left to slow runs, because a quick test above covers a process that dies while it works
 def test_a_worker_that_dies_while_it_waits_is_replaced_and_no_cell_fails(pendulum, grid, tmp_path):
     cells = grid.cells()
     with LocalProcesses(pendulum, StudyFolder(tmp_path).store, 2) as workers:
