@@ -51,7 +51,10 @@ def _largest() -> int:
 
 
 def ball(value: float, error: float = 0.0) -> arb:
-    """The ball value ± error of two floats; the midpoint is exact, and the radius is rounded up."""
+    """The ball with midpoint `value` and radius `error`, which are floats.
+
+    The midpoint is exact, and the radius is rounded up.
+    """
     return arb(float(value), float(error)) if error else arb(float(value))
 
 

@@ -21,7 +21,7 @@ from ntkfl.problem import real_array
 class NotFinite(ArithmeticError, ValueError):
     """A computation that has no value: an overflow, a division by something that may be 0, a root of a negative number.
 
-    It is a ValueError too, since the caller may have given the value that causes it.
+    This exception is a ValueError too, since the caller may have given the value because of which there is no result.
     """
 
 

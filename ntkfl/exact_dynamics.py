@@ -158,7 +158,8 @@ def kernel_regime(
         gram: H, (n, n), such as a finite network's H(0); or a kernel (x, z) -> (n, p), such as `ntkfl.gram.deep`, which
             gives H and the values at other points for predictions. Default: `ntkfl.gram.infinite`. For several outputs
             that are not independent, H is (n C, n C), sample by sample, and the problem is `problem.per_output()`. A
-            kernel is then called with the samples themselves, and gives the kernel of one output or of all outputs.
+            kernel is then called with the n samples, not with the n C rows of `problem.per_output()`. Its values are
+            those of one output or those of all outputs.
         method: the method's name, or a file of yours; default fl-ntk.
         options: options of the method, as in training, with server_rate in place of eta_global; default the method's
             own.
@@ -195,16 +196,16 @@ def kernel_regime(
     Raises:
         ValueError: client_steps that are not one positive integer for each client; step_factors that are not positive;
             a window on a method whose clients train in turn, or together with a schedule; an empty schedule, or a
-            schedule with a value that is no step; a schedule for a method whose memory the engine finds by simulating a
-            round. A Gram matrix of the wrong size, not finite, not symmetric or not positive semi-definite. Symmetry is
-            tested to 1e-12 of the largest entry, and a smaller asymmetry is averaged out; negative eigenvalues are
-            tested to 1e-12 of the matrix's norm. An unknown method or option; a method that is not linear in the
-            weights (the message says why); eta_global together with a server_rate, or for a method that has no
-            server_rate. An unknown loss, labels that it does not take, a loss together with another method, momentum,
-            steps or window. Labels whose squares vanish or overflow; rows of x whose squares vanish or overflow, if no
-            `gram` is given. With matrix_free: a matrix for `gram`, a window, a problem `per_output`, a kernel that is
-            complex, a kernel for which a compared pair has H_ij and H_ji that differ, or tiles that do not fit the
-            memory (of a worker).
+            schedule with a value that is no step; a schedule, if the method's memory comes from a round that the engine
+            simulates. A Gram matrix of the wrong size, not finite, not symmetric or not positive semi-definite.
+            Symmetry is tested to 1e-12 of the largest entry, and a smaller asymmetry is averaged out; negative
+            eigenvalues are tested to 1e-12 of the matrix's norm. An unknown method or option; a method that is not
+            linear in the weights (the message says why); eta_global together with a server_rate, or for a method that
+            has no server_rate. An unknown loss, labels that it does not take, a loss together with another method,
+            momentum, steps or window. Labels whose squares vanish or overflow; rows of x whose squares vanish or
+            overflow, if no `gram` is given. With matrix_free: a matrix for `gram`, a window, a problem `per_output`, a
+            kernel that is complex, a kernel for which a compared pair has H_ij and H_ji that differ, or tiles that do
+            not fit the memory (of a worker).
         OverflowError: steps of another method than fl-ntk with which one round overflows float64.
         ClusterStopped: the cluster is lost, has no workers, or its workers run other code.
 
@@ -292,7 +293,8 @@ def on_few_samples(
     Every entry of these samples' kernel is 1e-3 / eta_local. So eta_local times an entry is 1e-3, which is so small
     that no steps are beyond their limit. So the entries are large if eta_local is small. Such large entries are needed,
     because problems with large rows have a small eta_local and a large pull to the start, such as mu of FedProx. With a
-    small kernel the rounding of this pull would hide that a round is linear.
+    small kernel the rounding errors of this pull would be so large, beside the kernel, that a linear round would not be
+    recognised as linear.
 
     Raises:
         ValueError: client_steps that are not one positive integer for each client.

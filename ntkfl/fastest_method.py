@@ -159,8 +159,8 @@ def fastest(
     With more than 150 samples, a search that needs more than one decomposition uses 60 samples, which are drawn so that
     each client has the same share of its samples. Then, for each number of local steps, some six settings near the best
     settings are tried on all samples. The map of a round of scaffold, feddyn and cyclic is no function of one symmetric
-    matrix. The trials of these methods compare rounds in a Krylov space of 160 rounds. The rounds at the best steps are
-    counted exactly, on all samples.
+    matrix. In the trials of these methods, rounds are computed and compared in the Krylov space that is spanned by the
+    states of 160 rounds. The rounds at the best steps are counted exactly, on all samples.
 
     With `matrix_free` nothing is decomposed. Steps are searched for in Krylov spaces of the labels. The clients' step
     is one of six shares of 1 / max_c |H_cc|, and fedprox's mu is one of three values. There is one space for each

@@ -134,7 +134,8 @@ def _routine(name: str) -> Callable[..., None]:
     ctypes calls such a function without the interpreter's lock.
 
     Raises:
-        ImportError: the routine's last argument, info, is not of 32 bits, as in a scipy built with other integers.
+        ImportError: the routine's last argument, info, is not an integer of 32 bits. A scipy that is built with other
+            integers has such routines.
     """
     capsule, python = cython_lapack.__pyx_capi__[name], ctypes.pythonapi
     signature = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", python))(capsule)

@@ -37,7 +37,7 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def refusing(names: Mapping[str, str], needed: Mapping[str, str] | None = None) -> Callable[[Class], Class]:
-    """Returns a class decorator that refuses old names, and calls without a needed argument.
+    """Returns a class decorator. The class then refuses old names, and refuses a call that lacks a needed argument.
 
     The message of the refusal says what to give instead. `names` and `needed` map each name to that part of the
     message.

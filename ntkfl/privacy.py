@@ -313,7 +313,8 @@ class PrivateRounds:
         rounds: the largest number of rounds.
         eta_global: the server's rates by round, if they change; the last rate holds for all later rounds.
         chance: if clients are drawn, the smallest chance of clipping that a plan may ask for.
-        everyone: the same rounds with all clients, if clients are drawn here and the comparison includes all clients.
+        everyone: the same rounds if all clients take part in each. None unless clients are drawn here and the
+            comparison has a training in which all clients take part.
     """
 
     regime: RandomRegime
@@ -804,10 +805,10 @@ class CohortChoice:
             this cohort is as good as the best training over all cohorts.
         least: a lower bound of the mean square of every training with this cohort; None if `choice` is None. If clients
             are drawn, simulated runs do not determine the smallest clipping norm that the chance `clipped` allows, and
-            the accountant's noise is exact to one percent. `least` allows for both errors. If all clients take part,
-            the clipping norm of a plan is only an upper bound of the smallest norm that `clipped` allows. In its place,
-            unless `clip` is given, `least` uses the longest displacement of the first round, because no clipping norm
-            is smaller than this displacement.
+            the accountant's noise is exact to one percent. `least` allows for the error of the clipping norm and for
+            the error of the noise. If all clients take part, the clipping norm of a plan is only an upper bound of the
+            smallest norm that `clipped` allows. In its place, unless `clip` is given, `least` uses the longest
+            displacement of the first round, because no clipping norm is smaller than this displacement.
         is_best: whether no other cohort is better.
         as_good: whether `least` is at most the best mean square over all cohorts, so that this cohort cannot be told
             apart from the best cohort.
@@ -941,10 +942,9 @@ def best_cohorts(
 
     If lower bounds of the mean square show that a cohort is worse than the best cohort, no runs of it are simulated.
 
-    Two numbers of a training need not be known exactly. If clients are drawn, the accountant finds the noise to one
-    percent. The clipping norm may be larger than the smallest norm that the chance `clipped` allows. If a cohort with
-    the exact noise and this smallest norm may be as good as the best cohort, the two are not told apart: `as_good` is
-    True.
+    Two numbers of a training may be inexact. If clients are drawn, the accountant finds the noise to one percent. The
+    clipping norm may be larger than the smallest norm that the chance `clipped` allows. If a cohort with the exact
+    noise and this smallest norm may be as good as the best cohort, the two are not told apart: `as_good` is True.
 
     Args:
         settings: settings from `private_settings`, with several shares of the clients.

@@ -1,8 +1,9 @@
 """Error bounds of float64 operations, rounded outward, and products without error (Dekker 1971).
 
-The functions that return a `Pair` take values with their errors, which are elementwise half-widths, or with the ends of
-their enclosures. These functions return a value and its error. A result beyond float64 has an infinite error. A result
-without a value (infinity minus infinity) is a NaN, which `Estimate` refuses.
+The functions that return a `Pair` take enclosures of numbers. An enclosure is given in one of two ways: by a value and
+its error (an elementwise half-width), or by its ends, to which the value may be added. These functions return a value
+and its error; `logarithms` returns the two ends. A result beyond float64 has an infinite error. A result without a
+value (infinity minus infinity) is a NaN, which `Estimate` refuses.
 
 Some functions compute the rounding errors of products exactly, so that the sign of a dot product is exact. Others
 compute products and running sums in long precision. The rounding bound of a running sum, relative to the sum of the

@@ -23,17 +23,17 @@ class Trajectory:
         y: the labels, (n,) or (n, C).
         n_clients: N, by which the loss is divided.
         outputs: y(t), the global model's outputs on the training data, (T+1, n) or (T+1, n, C).
-        local_outputs: y^{(k)}(t), (T, K+1, n[, C]): entry i is the output on sample i. The model is that which the
-            client of sample i has after k local steps. None if clients train in turn, since each client then begins at
-            another model.
+        local_outputs: y^{(k)}(t), (T, K+1, n[, C]): entry i is the output on sample i of the model that the client
+            of sample i has after k local steps. None if clients train in turn, since each client then begins at another
+            model.
         movement: max_r |u_r(t) - u_r(0)|, (T+1,).
         local_movement: the largest |w_{k,c,r}(t) - u_r(0)| over clients and neurons, (T, K+1).
         step: max_r |Delta u_r(t)|, where Delta u is the averaged client update before eta_global, (T,).
-        total_movement: |U(t) - U(0)|_F, (T+1,); for another network, over all its parameters.
+        total_movement: |U(t) - U(0)|_F, (T+1,); for a network other than FL-NTK's network, over all its parameters.
         flips: the fraction of pairs (neuron, sample) whose activation differs from the pair's activation at u(0),
             (T+1,).
-        weights: the hidden weights u(t), (m, d), of the rounds that the caller asked to keep; for another network its
-            parameters by name.
+        weights: the hidden weights u(t), (m, d), of the rounds that the caller asked to keep; for a network other
+            than FL-NTK's network, its parameters by name.
         provenance: seeds, versions, dtype, device.
 
     `movement`, `local_movement`, `step` and `flips` are None for the limit, which has no neurons, and for networks

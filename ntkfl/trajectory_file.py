@@ -17,7 +17,8 @@ WEIGHTS = "weights_at_round_"
 def as_npz(trajectory: Trajectory) -> bytes:
     """The content of the file: every field that is not None, under the field's name.
 
-    The weights u(t) are stored as `weights_at_round_t`, and parameters that have names as `weights_at_round_t/NAME`.
+    The weights u(t) are stored as `weights_at_round_t`. If parameters have names, the parameter NAME is stored as
+    `weights_at_round_t/NAME`.
 
     Args:
         trajectory: a run.

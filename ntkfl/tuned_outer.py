@@ -43,7 +43,7 @@ NEARBY = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0)
 EPSILON = float(np.finfo(float).eps)
 SMALLEST = float(np.finfo(float).tiny)  # the smallest root mean square whose logarithm is taken
 TRIES = 70  # the largest number of losses that a search from one starting point computes
-# the number of best starting points from which a search begins; the number is 1 for the other optimizers
+# the number of best starting points from which a search begins; the number is 1 for an optimizer that is not named here
 SEARCHES = {"falling": 12}
 
 

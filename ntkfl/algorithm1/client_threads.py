@@ -1,7 +1,8 @@
 """Algorithm 1 without the record of movements, on the host's cores.
 
 A round is run by `switch_tracking` if few neurons may switch. Otherwise it is run by matrix products: each thread
-trains a group of clients, in one of the two spaces of `client_groups`.
+trains a group of clients. A client keeps either the change of its weights (weight space) or coefficients that determine
+this change (pre-activation space); `client_groups` explains both.
 
 The neurons are dealt out to chunks of LANES neurons, and arrays have the shape (chunks, rows, LANES). The work goes
 through the chunks in pieces that stay in cache. BLAS forms the products, and one compiled pass does the work between
@@ -160,8 +161,8 @@ class Room(NamedTuple):
     """Arrays for the training of one group; the next group overwrites them.
 
     on: activation patterns.
-    change: the change of the weights, or the coefficients.
-    start: pre-activations of the global network, used only if a run keeps coefficients.
+    change: the change D of the weights, or coefficients C with D = C^T X, where X holds the client's samples.
+    start: pre-activations of the global network, used only if the run keeps such coefficients in place of D.
     """
 
     on: np.ndarray

@@ -21,9 +21,11 @@ def near_entry(dtype: str) -> np.dtype:
     client, neuron: the numbers of the sample's client and of the neuron.
     sample: the number of the sample within the client.
     start: the pre-activation when the round starts.
-    safe: the neuron cannot switch before the reach of the sample exceeds this number.
+    safe: the neuron cannot switch before the reach of the sample exceeds this number. The reach bounds how far the
+        sample's pre-activations have moved since the round began (`switch_tracking`).
     extra: the neuron's coefficient minus the coefficient of a neuron that does not switch.
-    shift: what all `extra` of the neuron within the client add to the pre-activation, without the sign.
+    shift: a sum over the neuron's entries within the client. The sum times the neuron's sign is the amount that the
+        `extra` of these entries add to the pre-activation.
     next: the neuron's next entry within the client; the last entry names the first.
     switched: whether the pattern differs from the pattern at the start.
     """
@@ -39,9 +41,9 @@ class Passes(NamedTuple):
       bits `words` (2, n) of the active neurons, which are those with z >= 0. A NaN counts as active, so that it shows
       in the outputs. Returns the number of pairs with |z| < reach, or 0 if `frozen`. A neuron of sign 0 is skipped.
     - gather(z, signs, reach, first, neuron, samples, heads, at, entries): writes the pairs with |z| < reach to
-      `entries`, from position `at` on. `neuron` is the number of the chunk's first neuron. `heads` (LANES,) keeps for
-      each lane an entry of the lane's latest client, and is -1 at first. The samples of a client must follow one
-      another.
+      `entries`, from position `at` on. `neuron` is the number of the chunk's first neuron. A lane is a neuron's
+      place in the chunk. `heads` (LANES,) keeps for each lane the position of one entry of the last client for which
+      the lane has an entry; it is -1 while the lane has none. The samples of a client must follow one another.
     - spread(words, first, coefficients, signs, out): sets `out` (samples, LANES) to q_i s_r where the bit says active,
       and to 0 elsewhere. The q_i are the coefficients.
     - step(entries, words, signs, grams, pull, coefficients, reach, sums): makes a local step of the entries. It adds to
@@ -130,7 +132,8 @@ def passes(dtype: str) -> Passes:
         fastmath={"contract", "reassoc"},
     )
     def step(entries, words, signs, grams, pull, coefficients, reach, sums):
-        # rows are not taken out of arrays, since counting references to them would take longer
+        # Rows such as grams[c, i] are not taken out of their arrays; each number is read by all its indices. With rows
+        # the step would take longer, since references to the rows would be counted.
         samples = grams.shape[1]
         for e in range(len(entries)):
             entry = entries[e]

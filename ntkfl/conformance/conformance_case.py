@@ -29,8 +29,9 @@ class ConformanceCase:
 
     Args:
         document: the content of `case.json` (`ntkfl.conformance.kit.SCHEMA`).
-        arrays: the contents of `case.npz`: x (n, d), y (n,), owner (n,), the client of each sample, start/NAME for
-            every tensor of the model before training, and noise (rounds, P), standard normal, if the method adds noise.
+        arrays: the contents of `case.npz`. These are x (n, d); y (n,); owner (n,), which is the client of each sample;
+            start/NAME for every tensor of the model before training; and, if the method adds noise, standard normal
+            numbers noise (rounds, P).
 
     `start` and the results of `flat` are vectors (P,), which have the entries of the tensors one after the other.
 

@@ -128,7 +128,8 @@ class AdapterError(ValueError):
 class Answer:
     """The answer to one case: arrays by name, or the reason why there are none.
 
-    Without arrays the case was left out by the adapter, or it failed. `hung` says that there was no answer in time.
+    If there are no arrays, either the adapter left the case out, or the case failed. `hung` says that there was no
+    answer in time.
     """
 
     values: dict[str, np.ndarray] = field(default_factory=dict)

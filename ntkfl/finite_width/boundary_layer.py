@@ -18,8 +18,9 @@ Training holds some neurons at kinks. At the kink of x_i the force on z = w_r.x_
 sqrt(m), with G = x x^T and B = sum_(j != i) G_ij s_rj r_j, where s_rj is 1 if neuron r is active on x_j, otherwise 0.
 The forces on both sides of the kink push z to the kink iff psi = -B / (G_ii r_i) is in (0, 1) and a_r r_i < 0. Then
 neuron r slides along the kink (Filippov), as if the indicator of its activity there were psi. The neuron moves by the
-projection of its other forces on the hyperplane of the kink, and adds nothing to f_i. So the residual decreases as with
-the kernel from which these pairs are projected out. Where a_r r_i > 0, the forces push z away from the kink.
+projection of its other forces on the hyperplane of the kink, and adds nothing to f_i. So the residual decreases in the
+same way as it would with the kernel from which these pairs are projected out. Where a_r r_i > 0, the forces push z away
+from the kink.
 """
 
 from collections.abc import Iterator
@@ -190,8 +191,8 @@ class KinkLayer:
     # weight of each start, (rows, 2, 2, 1), such that the weighted sum over all starts of a replicate is the
     # coefficient of m^(-1/2) in the mean over neurons
     measure: np.ndarray
-    # eta_l sum_j G_ij s_j r_j^{(k)}(t) over samples j other than i: over the samples of i's client (`pull`,
-    # (T, K, rows)), and, summed over k, over the samples of all clients (`server_pull`, (T, rows))
+    # Sums of eta_l G_ij s_j r_j^{(k)}(t) over samples j other than i. In `pull`, (T, K, rows), j runs over the samples
+    # of i's client. In `server_pull`, (T, rows), j runs over the samples of all clients, and the sum is over k too.
     pull: Float[np.ndarray, "T K rows"]
     server_pull: Float[np.ndarray, "T rows"]
     own: Float[np.ndarray, "T K"]  # eta_l G_ii r_i^{(k)}(t), (T, K)
@@ -244,8 +245,8 @@ def kink_layers(
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used. `gram` is the matrix that
     the residuals follow, by default H_inf; where the readout is trained too, this matrix is larger. `draws` is the
     number of random weights orthogonal to x_i in each of the 8 replicates. Of a replicate with more than 48 different
-    patterns only the first 48 draws are used. Starts go up to `margin`, in units of z, beyond those from which z can
-    cross the kink.
+    patterns only the first 48 draws are used. Starts are values of z from which z can cross the kink, and values that
+    are up to `margin`, in units of z, farther from the kink.
 
     Raises:
         ValueError: labels with several outputs, draws or starts below 1, a negative margin.
@@ -458,9 +459,9 @@ def _forcing(problem: Problem, setup: Setup, **sampling) -> tuple[np.ndarray, np
     """The change of the outputs that the boundary layers cause in each local step, (R, T, K, n), and in each server
     step, (R, T, n).
 
-    A neuron near the kink of sample i changes output i by the difference of relu from its frozen pattern. It changes
-    the other outputs because its gradient gains or loses the part of sample i; on the other samples it keeps its
-    initial pattern.
+    A neuron near the kink of sample i changes output i by the change of relu(z) minus the change that there would be
+    with the neuron's initial pattern. It changes the other outputs because its gradient gains or loses the part of
+    sample i; on the other samples it keeps its initial pattern.
     """
     inner = problem.x @ problem.x.T
     residual = problem.y - algorithm1_limit(problem, setup).trajectory().local_outputs[:, : setup.local_steps]

@@ -234,7 +234,8 @@ FAR_PIXEL = 400
 _ENTRIES = 2**15  # pairs of pixels computed at a time; temporary arrays of this size stay in cache
 _BORDER = ((0, 0), *((1, 1),) * 4)
 _COPIES = 24  # the largest number of entries held for each pair of pixels; 1.5 times as many if errors are bounded too
-# relative rounding error of a result of `_sums`, which has the factor 1/9, and of its product with a gain
+# relative rounding error of a result of `_sums` (a sum of nine terms, times 1/9) and of the product of such a result
+# with a gain
 _SUMMED = 13 * U
 
 
@@ -372,7 +373,11 @@ def _mean(values: np.ndarray) -> np.ndarray:
 
 
 def _between_pixels(x: np.ndarray, z: np.ndarray, s: Rows, t: Rows, phi: Activation) -> Pairs:
-    """The angles between pixels (c, h, w) and (p, c, h, w) of norms s and t, from |p - q|^2 / 4 and |p + q|^2 / 4."""
+    """The angles between the pixels of an image x, (c, h, w), and the pixels of images z, (p, c, h, w).
+
+    The norms of the pixels are s and t. For two pixels, divided by their norms, the angle follows from a quarter of the
+    squared norm of their difference and a quarter of the squared norm of their sum.
+    """
     x, z = x / np.where(s.norm > 0, s.norm, 1), z / np.where(t.norm > 0, t.norm, 1)[:, None]
     both = [(p[None, :, :, None, None], q[:, None, None]) for p, q in zip(x, z.swapaxes(0, 1), strict=True)]
     apart, together = sum((p - q) ** 2 for p, q in both), sum((p + q) ** 2 for p, q in both)
@@ -384,8 +389,8 @@ def _of_parts(
 ) -> Pairs:
     """The angles whose halves have sin^2 : cos^2 = `apart` : `together`; 90 degrees where a pixel is 0.
 
-    The result has two errors: `error` bounds the first, as in `Pairs`, and `angle` bounds the second, an error of the
-    angles.
+    The result has two errors. For the first, `error` is the number that `Pairs` holds as its `error`. The second is a
+    further error of the angles, which is at most `angle`.
     """
     whole = apart + together
     empty = whole == 0

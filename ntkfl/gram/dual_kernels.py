@@ -125,8 +125,8 @@ class Relu:
         slope = 1 - angle / np.pi
         # The layer maps an angle t to t'. F = cos t' has F' <= 0 <= F + F'' = 2 sin / pi, so F^2 + F'^2 decreases from
         # 1. Hence the map t -> t' shrinks distances, and the error of the angle does not grow. All terms of 1 - F are
-        # positive. Their rounding error, divided by sin t', is at most 50 u of angle, since sin t' is small only where
-        # these terms are small.
+        # positive. Their rounding error, divided by sin t', is an error of the angle t' of at most 50 U, where U is the
+        # unit roundoff, since sin t' is small only where these terms are small.
         new_h = np.maximum(h * slope + (angle - sine) / (2 * np.pi), 0)
         new = Pairs(new_h, 1 - new_h, error + 60 * U)
         size = left.norm * right.norm / 2

@@ -284,7 +284,9 @@ def _inputs(name: str, given: np.ndarray, like: Tensor) -> Tensor:
     return torch.tensor(kept, device=like.device)
 
 
-COUNTED = 27  # measured peak memory in bytes for each entry of H, until its count is multiplied by x_i.x_j
+# measured peak memory in bytes for each entry of H, up to the step that multiplies the entry's count of neurons by
+# x_i.x_j
+COUNTED = 27
 _PATTERNS = 2**23  # largest number of 0/1 patterns of a block: a megabyte of bits
 
 

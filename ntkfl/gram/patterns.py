@@ -20,8 +20,8 @@ FEW = 0.01  # if at most this share of all signs is undecided, these signs are c
 def activations(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> Bool[np.ndarray, "n m"]:
     """The pattern 1{u_r . x_i >= 0}.
 
-    Signs that float32 cannot settle are computed in float64, and signs that float64 cannot settle by an exact sum. So
-    the pattern depends only on the numbers, not on blocks, nor on the order of the neurons or samples.
+    Signs that float32 cannot settle are computed in float64. Signs that float64 cannot settle either are computed by an
+    exact sum. So the pattern depends only on the numbers, not on blocks, nor on the order of the neurons or samples.
 
     Args:
         x: samples, shape (n, d).
@@ -97,7 +97,8 @@ def doubtful(
     """For each sample, the number of neurons whose pre-activation may be 0 within its uncertainty, shape (n,).
 
     The uncertainty is the rounding bound (d + 2) eps |u_r| |x_i| of the float64 dot product plus error |x_i|. The
-    weights of each neuron are known to within `error` in the Euclidean norm, a number or an array of shape (m,).
+    weights of each neuron are known to within `error` in the Euclidean norm. `error` is a number, or an array of shape
+    (m,).
 
     Args:
         x: samples, shape (n, d).

@@ -295,8 +295,9 @@ class Tiles(HeldGram):
 
         Args:
             kernel: the function (x, z) -> (p, n); z may be None, which means x itself. Entry ij is compared with entry
-                ji for all pairs within the block of 2048 samples of each slab, and for 64 by 64 pairs of such a block
-                with the samples before the block. For all other pairs symmetry is assumed.
+                ji for all pairs within the block of 2048 samples of each slab. The two entries are also compared where
+                i is one of 64 samples of such a block and j is one of 64 samples before the block. For all other pairs
+                symmetry is assumed.
             x: samples, shape (n, d).
             dtype: "float64", or "float32" for half the memory; default float64.
             memmap: a file that holds the tiles in place of memory; an existing file is continued, or read if it is

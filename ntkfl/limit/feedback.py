@@ -72,7 +72,8 @@ class Feedback:
     """How the errors of single rounds enter a run, for a method that remembers one vector.
 
     All of the following are z-transforms over the rounds. A round makes the error d in the residual and the error f in
-    the memory. These errors cause the errors k v of the move and e of the residual:
+    the memory. As a consequence, the run's moves (the changes of the coefficients in a round) have the error k v, and
+    the run's residuals have the error e:
 
         T(w) v = (1 - w s passed/(w + b)) d + w E f,   E = s (kept + ahead z)/(w + b),
         e = s (w + p)/(w + b) v - E f + s passed/(w + b) d.
@@ -101,7 +102,7 @@ class Feedback:
     def weights(self) -> Float[np.ndarray, " n"]:
         """W = k / (s (2 - p) / (2 - b)).
 
-        No eigenvalue of the round is below -1 if no eigenvalue of W^(1/2) H W^(1/2) exceeds 2.
+        If all eigenvalues of W^(1/2) H W^(1/2) are at most 2, the round map has no eigenvalue below -1.
         """
         return self.gram_factor / (self.spectrum.scale * self.spectrum.evened)
 
@@ -130,9 +131,9 @@ class Gains(NamedTuple):
     ) -> "Gains":
         """The gains after this number of rounds.
 
-        `largest` takes the values of W = w(H_D) at the eigenvalues q, and bounds the largest eigenvalue of W^(1/2) H
-        W^(1/2). Computing this bound takes long. So `largest` is called only where the sum of the clients' own largest
-        eigenvalues is not small enough.
+        For a function W of H_D, `largest` takes the values of this function at the eigenvalues q of H_D, and bounds the
+        largest eigenvalue of W^(1/2) H W^(1/2). Computing this bound takes long. So `largest` is called only where the
+        sum of the clients' own largest eigenvalues is not small enough.
 
         Raises:
             ValueError: no bound is proved, because the resolvent may be infinite on the circle.

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 SAVED_EVERY = 10  # the file is written whenever this many rounds are done, and at each round that is reported
 # operations of a round without the product with H; they take two tenths of a millisecond, as measured
 A_ROUND = 20 * CALL
-QUICK = 2000  # the largest number of samples at which powers of a round take only seconds
+QUICK = 2000  # the largest number of samples at which powers of a round's matrix take only seconds
 # Number of the kernel's rows in the mark. The mark has several rows, since two kernels may agree in some of them, for
 # example in the rows of landmarks that both kernels use.
 ROWS = 16
@@ -85,8 +85,9 @@ class KeptRun:
 
     @cached_property
     def _series(self) -> Series | None:
-        """The series that replaces rounds, if the series takes fewer products than the rounds and error bounds are
-        proved; otherwise None.
+        """The series that replaces rounds.
+
+        None if the series does not take fewer products than the rounds take, or if no error bounds are proved.
         """
         if self._bounds[1] is None:
             return None

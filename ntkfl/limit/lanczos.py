@@ -266,7 +266,8 @@ class LargestEigenvalues:
     def _of(self, values: Float[np.ndarray, " n"]) -> tuple[_Search, float, float]:
         """The search for these values or for a multiple of them, and two factors.
 
-        The factors are the least and the largest factor from the search's values to these values.
+        Each of these values is divided by the search's value at the same place. The factors are the least and the
+        largest of these quotients.
         """
         for search in self._searches:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -29,7 +29,9 @@ from ntkfl.limit.round_modes import ClientModes
 
 SAMPLED, ROUNDS = 64, 16  # a search for constants looks at this many eigenvalues of a round, and at this many rounds
 ROUNDING = 1e-12  # a number of order 1 counts as positive only if its computed value is above this
-LOOSE = 1e-6  # added to the growth of a round, so that rounding does not decide whether this growth is proved
+# Added to theta, where (1 + theta)^(1/2) is the factor by which a round lengthens the norm. This factor is proved by a
+# test whether matrices are positive definite, and with the addition rounding does not decide the test.
+LOOSE = 1e-6
 INFINITE = 1e300  # stands for infinity, because a search subtracts values from each other
 REFUSED = "no error bound is proved for these steps"
 
@@ -354,7 +356,8 @@ def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) 
 class Moving(Carried):
     """Error bounds for a method that remembers one vector, with steps that change.
 
-    The sums are the drift and the error in the norm of the round.
+    The sums of the errors, which `Carried` takes from round to round, are the drift (`lost_in`) and the size of the
+    error in the norm of the round.
 
     Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember-where-steps-change.
     """

@@ -81,7 +81,11 @@ class DrawnRounds(NamedTuple):
 
     @classmethod
     def of(cls, mean: Float[np.ndarray, "m m"], size: int, following: Next) -> DrawnRounds:
-        """The map of one round, found from the covariances that the round makes of unit matrices and of unit means."""
+        """The map of one round.
+
+        It is found from the covariances after the round if the covariance before the round is a unit matrix (0 but for
+        one entry and its mirror image), or if the mean before the round is a unit vector or the sum of two.
+        """
         nothing, zero, units = np.zeros((size, size)), np.zeros(len(mean)), np.eye(len(mean))
         own, outer = np.triu_indices(size), np.triu_indices(len(mean))
         added = following(nothing, zero)

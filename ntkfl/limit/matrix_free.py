@@ -73,7 +73,8 @@ if TYPE_CHECKING:
 VECTORS, ITERATIONS = 4, 60  # numbers of vectors and of iterations in the search for the smallest eigenvalue
 # numbers of products with H: for a quadrature, and for a Krylov space in which steps are searched
 PRODUCTS, SEARCHED = 60, 40
-MANY = 8  # computing all eigenvectors takes no longer than this many times n products with vectors
+# computing all eigenvectors of an (n, n) matrix takes no longer than MANY n products of the matrix with a vector
+MANY = 8
 QUADRATURE = 1e-12  # rounding of the nodes and weights of a quadrature
 # eigenvalues are not computed for responses from this size on, because squares of products would overflow
 LONGEST = 1e60
@@ -234,8 +235,8 @@ class MatrixFreeRegime(LinearRegime):
     def _smallest(self, values: Float[np.ndarray, " n"]) -> tuple[float, float]:
         """The computed smallest eigenvalue of W^(1/2) H W^(1/2), and a distance.
 
-        W is the function of H_D that has these values. Up to the errors of tiles and rounding, it is proved that an
-        eigenvalue is within the distance of the computed one.
+        W is the function of H_D that has the numbers `values` at the eigenvalues of H_D. Up to the errors of tiles and
+        rounding, it is proved that an eigenvalue is within the distance of the computed one.
         """
         root, n = np.sqrt(values), self.problem.n
 
@@ -293,8 +294,8 @@ class MatrixFreeRegime(LinearRegime):
         roots = self.round.roots(ends)
         sizes = np.abs(roots).max(axis=1)
         least, most = float(sizes[1:3].max()), float(sizes.max())
-        # No eigenvalue is beyond these two by more than their errors. Such an error moves a root by at most the number
-        # that is subtracted here.
+        # No eigenvalue of H u(H_D) is beyond the smallest and the largest by more than the errors of these two. Such an
+        # error moves an eigenvalue of the round map (a root in `roots`) by at most the number that is subtracted here.
         least -= (3 * max(1.0, least) * max(0.0, float(ends[1] - ends[2]))) ** (1 / roots.shape[1])
         return Estimate.between(max(least, 0.0), most, smallest.method)
 
@@ -688,8 +689,10 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def _sharper(self) -> Margins:
-        """The margins for any steps, with a sharper bound of the largest eigenvalue if the sharper bound may decide
-        whether error bounds are proved.
+        """The margins for any steps.
+
+        There is a sharper bound of the largest eigenvalue of H P. The margins have this bound if it may decide whether
+        error bounds are proved.
         """
         measured, averages = self._measured, self.round.feedback is None and self.round.in_turn is None
         if averages and measured.largest > 2 and measured.steepest <= 2 and measured.least > 0:

@@ -15,10 +15,10 @@ moments iff 1 is an eigenvalue of S -> h(l) N(S), where the product is taken ent
 radius of S -> h(l) N(S), and the gain falls as l grows. So the mean square of the residual falls iff the mean residual
 falls and the gain at l = 1 is below 1.
 
-The moments of a state may also follow S -> M S M^T + N(S) with any matrix M. In the basis of the eigenvectors of M, the
-inverse of S -> l S - M S M^T divides each entry by a number; with the changes of basis, the inverse takes four
-products. This inverse preconditions Davidson's method, which finds the radius, and GMRES, which finds the limit of the
-moments.
+There is a second case, in which M may be any matrix: the second moments of a state follow S -> M S M^T + N(S). In the
+basis of the eigenvectors of M, the inverse of S -> l S - M S M^T divides each entry by a number; with the changes of
+basis, the inverse takes four products. This inverse preconditions Davidson's method, which finds the radius, and GMRES,
+which finds the limit of the moments.
 
 Source: docs/proofs/random_rounds.md#server-memory.
 """
@@ -60,8 +60,8 @@ WHOLE = 2_000_000
 EXACT = 1e-11  # largest error of the matrix rebuilt from its eigenvectors, relative to 1 plus the matrix's norm
 LOOSE = 1e-4  # largest such error of eigenvectors that only precondition a search
 MATRICES = 20  # number of matrices of the state's size in memory, besides the matrices that a search combines
-# a radius is compared with 1; if part of the residual stays for ever, 1 is an eigenvalue, and the radius is compared
-# with this number
+# A radius is compared with 1. If part of the residual stays for ever, 1 is an eigenvalue of the map of the second
+# moments, and the radius is compared with WITH_RESTS in place of 1.
 WITH_RESTS = 1 + 1e-4
 ROUNDED = 16  # number of rounding errors that are allowed for each row of the state
 
@@ -239,7 +239,7 @@ class StateMoments:
     def grows(self) -> bool:
         """Whether some mean square is known to grow.
 
-        If no part of the residual stays for ever, it is enough that some mean square is known not to fall.
+        If no part of the residual stays for ever, `grows` is True also if some mean square is only known not to fall.
         """
         return self.rate_bounds[0] > 1 if self.rests else self.rate_bounds[0] >= 1
 
@@ -260,9 +260,10 @@ class StateMoments:
         """A lower and an upper bound of the radius, rounding included; 0 and infinity where none is known.
 
         Let T be the map divided by the radius, and let Z be a combination of the tried moments for which Z - T(Z) is
-        nearly the unit matrix minus a multiple of the eigenvector S. To test whether the radius of T is below a level
-        above 1, let X = Z + c S. To test whether it is at least a level below 1, let X = Z - c S. For some c the matrix
-        D = level X - T(X) is then near the unit matrix. The code tests whether D and X are positive definite.
+        nearly the unit matrix minus a multiple of the eigenvector S. The radius of T is compared with a level. To test
+        whether the radius is below a level that is above 1, let X = Z + c S. To test whether the radius is not below a
+        level that is below 1, let X = Z - c S. For some c the matrix D = level X - T(X) is then near the unit matrix.
+        The code tests whether D and X are positive definite.
 
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """

@@ -584,7 +584,7 @@ class RandomRegime(Regime):
     def _takes_at_once(self, rounds: int, points: int, outputs: int) -> bool:
         """Whether powers of the map should be used for these rounds.
 
-        Powers are used if the rounds would take more than a second one by one, and if powers take less work.
+        Powers are used if the rounds, computed one by one, would take more than a second, and if powers take less work.
         """
         one_by_one = rounds * outputs * self._work_of_round(points)
         return one_by_one > SECOND and self._work_at_once(rounds, points) < one_by_one

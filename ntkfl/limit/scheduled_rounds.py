@@ -11,8 +11,8 @@ The batches of a drawn client add a noise to its displacement, hence to its move
 this noise is p sum_c J_c V_c J_c^T. Here J_c maps a change of client c's displacement to the change of z, and V_c is as
 in `batch_noise`.
 
-Some servers sum up the means that they receive. In this case the last part of the state is the effect on the outputs of
-the Gaussian noise so far, and each later round adds this effect again.
+Some servers sum up the means that they receive. In this case the last part of the state is the change that all Gaussian
+noise so far makes in the outputs. Each later round adds this change again, since the noise remains in the server's sum.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class DrawnRound:
     def _summed(self, times: Float[np.ndarray, " N"]) -> Float[np.ndarray, "2n 2n"]:
         """The map of the state to the move and then to the changes of the memories, summed over the clients.
 
-        The contributions of a client are multiplied by the client's number in `times`.
+        The contributions of client c are multiplied by times[c].
         """
         own = times[self.owner][:, None]
         shared = times @ self.weights_of_clients * self.shared
@@ -417,7 +417,7 @@ class ScheduledRegime(RandomRegime):
                 yield second
 
         *_, driven = moments(np.zeros((size, size)))
-        # the class of the mean square in every regime with given cohorts
+        # in every regime with given cohorts `mean_square` is of this class
         assert isinstance(self.mean_square, StateMoments)
         return float(np.mean([np.trace(after[:n, :n]) for after in moments(self.mean_square.resting(driven))]))
 
