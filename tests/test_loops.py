@@ -7,8 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
 
-# `while` loops with their ends that need no check for interrupts, because they are short, wait for others, or are
-# compiled.
+# `while` loops that need no check for interrupts, because they are short, wait for others, or are compiled. Each loop
+# comes with its end.
 SHORT = {
     "bounds/fl_ntk/movement_parts.py _linear_part": "the bits of the number of rounds",
     "experiments/formulas/latex.py _typed": "takes a part of the formula from its list at each turn",

@@ -1,5 +1,5 @@
-"""Tests of which tests `make test` runs, of the order in which workers take their files, and of the threads of a
-worker.
+"""Tests of the choice of the tests that `make test` runs, of the order in which workers take their files, and of the
+threads of a worker.
 """
 
 import zlib

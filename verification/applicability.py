@@ -149,8 +149,10 @@ def looked_at(
 
 
 def _looked(statement: Statement, form: Form, options: Options, cases: Cases, auto_step: bool) -> Applicability:
-    """The result of one case for a form. If the form does not apply, the result has the plan's reason. If the form
-    applies, both sides are judged on the case.
+    """The result of one case for a form.
+
+    A plan says with which step the form is checked on the data, or why the form cannot be checked. If the form cannot
+    be checked, the result has the plan's reason. Otherwise both sides are judged on the case.
     """
     once = replace(options, trials=1)
     check = begun(statement, form, once, wrong=False)

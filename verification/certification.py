@@ -93,11 +93,11 @@ def certify_after(problem: Problem, setup: Setup, rounds: int, every: int) -> Ce
 def watch(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[tuple[int, float, Certified | None]]:
     """Train a network until it is certified at a checkpoint, and yield the result of every checkpoint.
 
-    Each result is (round, quotient, certificate or None). By the theorem fl-ntk/X.12, every neuron stays within a
-    radius R of its start, if rounds contract and a number `need` is at most R. The quotient is need / R, computed in
-    float64; it is infinite if float64 shows no contraction. The certificate is computed in ball arithmetic, whose
-    errors are proved. The certificate is computed at the last checkpoint, and at checkpoints where the numbers in
-    float64 suggest that X.12 certifies.
+    Each result is (round, quotient, certificate or None). The theorem fl-ntk/X.12 has a radius R and a number `need`,
+    which bounds the movement of the neurons. If rounds contract and `need` is at most R, then by this theorem every
+    neuron stays within R of its start. The quotient is need / R, computed in float64; it is infinite if float64 shows
+    no contraction. The certificate is computed in ball arithmetic, whose errors are proved. The certificate is computed
+    at the last checkpoint, and at checkpoints where the numbers in float64 suggest that X.12 certifies.
 
     Args:
         problem: data with scalar labels.

@@ -33,9 +33,10 @@ class Comparison:
     left/right, or right/left for a claim that the left side is at least the right side; for an equality, the largest
     |difference| relative to the scale; for a rate, the largest distance of the measured from the claimed value, in
     half-widths of the measured interval. `margin_in_errors`: the smallest distance of the two sides, in units of their
-    error. `explained`: True if three conditions hold. Networks of several sizes were measured, and the claimed power
-    is outside the interval of the measured power, or a ratio grows. Noise and a second term of the power law could
-    explain this result (see `slopes.slope`). Nothing else violates the claim. The outcome is then unresolved.
+    error. `explained`: True if three conditions hold. First, networks of several sizes were measured, with one of two
+    results: the claimed power is outside the interval of the measured power, or a ratio grows. Second, noise and a
+    second term of the power law could explain this result (see `slopes.slope`). Third, nothing else violates the claim.
+    If `explained` is True, the outcome is unresolved.
     """
 
     outcome: Outcome
@@ -129,10 +130,10 @@ def compare(
 
 
 def ratios(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """How near the two sides are, in their shape.
+    """How near the two sides are, entry by entry.
 
-    The result is left/right, or right/left for a claim that the left side is at least the right side. For an identity
-    the result is the difference divided by the largest entry.
+    The result has the shape of the two sides. It is left/right, or right/left for a claim that the left side is at
+    least the right side. For an identity the result is the difference divided by the largest entry.
 
     Args:
         kind: the kind of the claim.
@@ -204,13 +205,13 @@ def _worst(parts: list[Comparison]) -> Comparison:
 def rank(comparison: Comparison) -> tuple[int, bool, float]:
     """How bad a comparison is, as a key for sorting.
 
-    Of two unresolved comparisons, the comparison that only a second term leaves open is worse than the comparison whose
-    errors are too large.
+    A comparison may be unresolved only because of a second term of a power law (`explained` is then True). Such a
+    comparison is worse than a comparison that is unresolved because its errors are too large.
 
     Args:
         comparison: the comparison of a case, or of one part of a claim.
 
-    Returns: the severity of the outcome, whether only a second term leaves it open, and the tightness.
+    Returns: the severity of the outcome, whether only a second term leaves the comparison open, and the tightness.
     """
     return SEVERITY.index(comparison.outcome), comparison.explained, comparison.tightness
 

@@ -95,8 +95,8 @@ def verdicts_of_claims(
     """
     places, before, cases, ladders = list(range(len(claims))), 0, Cases(), Ladders()
     counted: dict[int, Check] = {}
-    # A ladder is a case with networks of several sizes, and an earlier look may have settled it with a part of its
-    # networks. So the last look is taken twice. In the second pass every ladder has all of its networks.
+    # A ladder is a case with networks of several sizes. An earlier look may have settled a form on a part of the
+    # ladder's networks. So the last look is taken twice. In the second pass every ladder has all of its networks.
     for number, share in enumerate((*looks, looks[-1])):
         checks = {place: counted[place] for place in places if place in counted and counted[place].further(share)}
         for place in places:

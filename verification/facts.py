@@ -1,7 +1,8 @@
 """What a verdict says beside its outcome, as values. `verification.verdict_page` makes sentences of these values.
 
-A case is admitted if it meets every hypothesis of the form. A stored case is kept with a form: it breaks the form, or
-shows that a hypothesis is needed. A violation stands if a second computation repeats it, or if none is possible.
+A form is one version of a statement, such as the printed version. A case is admitted if it meets every hypothesis of
+the form. A stored case is kept with a form: it breaks the form, or shows that a hypothesis is needed. A violation
+stands if a second computation repeats it, or if none is possible.
 """
 
 from __future__ import annotations

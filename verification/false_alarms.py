@@ -85,7 +85,7 @@ def false_alarms(
     batch follows an interrupted batch.
 
     Args:
-        statements: the statements whose forms recorded to hold are judged.
+        statements: the statements. Of each statement, the forms that are recorded to hold are judged.
         options: options of the cases; the seeds of all batches follow from its seed.
         runs: the smallest number of judged runs over all forms; there are fewer if BATCHES batches do not suffice.
         progress: a function that is called with the family, the number of cases of the batch that are done and the

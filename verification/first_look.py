@@ -60,10 +60,10 @@ class FirstLook:
 
     @property
     def easiest(self) -> tuple[str, tuple[Statement, ...]]:
-        """The option change that makes the most further statements testable, and these statements.
+        """The change of options that makes the largest number of further statements testable, and these statements.
 
-        If no change does, the results are empty. The change never includes steps, since each statement finds its own
-        step.
+        If no change makes a further statement testable, the results are empty. The change never includes steps, since
+        each statement finds its own step.
         """
         having = {looked.statement.id for looked in self.looked if looked.plan.unmet is None}
         by_change: dict[str, dict[str, Statement]] = {}

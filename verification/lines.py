@@ -16,7 +16,7 @@ LABEL = 12  # width of the label in columns, its indent included
 def entry(label: str, content: Iterable[str], width: int) -> list[str]:
     """The lines of an entry: a label in the margin, and the content beside the label, wrapped.
 
-    No content gives no lines.
+    If the content is empty, there are no lines.
     """
     lines = []
     for text in content:

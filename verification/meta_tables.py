@@ -78,7 +78,10 @@ def matrix_totals(mutants: Sequence[MutantFound]) -> str:
 
 
 def alarms_totals(alarms: FalseAlarms) -> str:
-    """One line that says how many false alarms there are, and how large a probability of a false alarm they allow."""
+    """One line that says how many false alarms there are.
+
+    The line also gives the largest probability of a false alarm that is consistent with the runs.
+    """
     violated, runs, unresolved = (alarms.total(name) for name in ("violated", "runs", "unresolved"))
     return (
         f"{violated} false VIOLATED in {runs} runs of true statements (probability at most {alarms.at_most:.2g}, "

@@ -100,7 +100,7 @@ def plain(expression: Any) -> str:
 
 
 def typed(text: str) -> str:
-    """A formula that is given as plain text, with its signs: "lambda_min(H_inf) <= eta" becomes λ_min(H_∞) ≤ η."""
+    """A formula of plain text, with mathematical symbols: "lambda_min(H_inf) <= eta" becomes λ_min(H_∞) ≤ η."""
     return SIGN.sub(lambda match: SIGNS.get(match[0]) or GREEK.get(match[0], match[0]), text)
 
 

@@ -129,7 +129,7 @@ def plans_on_data(
     for done, (statement, form) in enumerate(about, 1):
         plan = Plan(statement, form, options)
         if not isinstance(plan.family, WidthFamily):
-            with suppress(ArithmeticError, ValueError):  # an error that one case raises is reported by its verdict
+            with suppress(ArithmeticError, ValueError):  # an error of the case is reported by the form's verdict
                 plan = planned(statement, form, options, cases, auto_step)
         plans.append(plan)
         if progress is not None:

@@ -98,7 +98,8 @@ class _Worker:
     def cases(self) -> int:
         """The number of the unit's cases, as progress counts them.
 
-        Fewer cases may decide, and some cases may be drawn twice.
+        The number of cases that are drawn may differ, because fewer cases may decide the outcomes, and some cases may
+        be drawn twice.
         """
         return self.unit.cases if self.unit else 0
 
@@ -216,7 +217,9 @@ def _for_a_worker() -> Iterator[None]:
     given = ONE_THREAD | {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
-    resource_tracker.ensure_running()  # the tracker lets signals through again when it starts
+    # when multiprocessing's resource tracker starts, signals are let through again; so it starts before they are
+    # blocked
+    resource_tracker.ensure_running()
     try:
         with interruption.blocked():
             yield

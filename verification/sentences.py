@@ -1,4 +1,7 @@
-"""The sentences of the facts of verdicts: notes, confirmations of violations, and the ends of searches."""
+"""The sentences in which verdicts state their facts.
+
+The facts are notes, confirmations of violations, and the ends of searches.
+"""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -106,7 +109,7 @@ class What(StrEnum):
         "part engine",
         ("only the runs of the default families were computed on {device}; its other cases were not").format,
     )
-    # facts that say how a violation was redone
+    # facts that say how a violation was computed a second time
     OTHER_NETWORKS = "other networks", _other_networks
     FLOAT64_ONLY = "float64 only", "seen in float64 only: {why}".format
     OPEN_AT = "open at", "{computed} do not decide it".format

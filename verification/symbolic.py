@@ -19,8 +19,8 @@ from ntkfl.balls import NotFinite
 from ntkfl.messages import number_of
 
 MOST_BOXES = 1000
-# largest order of the derivatives by which an expression is shown to be monotone; so a zero at a corner of the box may
-# have at most this order
+# largest order of the derivatives by which an expression is shown to be monotone. If the expression is zero at a corner
+# of the box, its derivatives below the order of this zero are zero there too. So the zero may have at most this order.
 HIGHEST_DERIVATIVE = 4
 
 Box = Mapping[sp.Symbol, tuple[sp.Rational, sp.Rational]]

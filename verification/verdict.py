@@ -206,9 +206,9 @@ class Verdict:
         """Whether the outcome differs from the recorded outcome.
 
         The recorded outcomes were not found on the user's own data. With such data only two things count as a
-        difference: the violation of a form that is recorded to hold, and a check that an exception ended. For an
-        interrupted check, too, only these two things count. A violated form that is recorded as open contradicts
-        nothing; see `refutes_open`. A check that was not run contradicts nothing either.
+        difference: a form that is recorded to hold is violated, or an exception ended the check. For an interrupted
+        check, too, only these two things count. A violated form that is recorded as open contradicts nothing; see
+        `refutes_open`. A check that was not run contradicts nothing either.
         """
         if self.not_run:
             return False

@@ -30,7 +30,7 @@ def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """The verdicts, sorted. Verdicts that differ from the record come first. Within both groups the verdicts are sorted
     by their outcomes.
 
-    The order of the outcomes is violated, unresolved, untested, touches, not refuted, holds. Among the violated forms,
+    The outcomes have this order: violated, unresolved, untested, touches, not refuted, holds. Among the violated forms,
     the forms that are known only from a scan or a report come last. Verdicts of equal rank keep the given order.
 
     Args:
@@ -264,7 +264,7 @@ def _only_seen(verdict: Verdict) -> str:
 
 
 def _decided_by(verdict: Verdict) -> str:
-    """What violates a claim that holds in all drawn cases, and by how much: a search, or the stored case.
+    """What violates a claim that no drawn case violates, and by how much: a search, or the stored case.
 
     The text is empty if a drawn case violates the claim.
     """

@@ -120,7 +120,7 @@ def amount(value: float, error: float) -> str:
 
 
 def ratio_text(ratio: float, digits: int = 4) -> str:
-    """A ratio with `digits` digits. If these would show 1 for another number, its distance from 1 is shown instead."""
+    """A ratio with `digits` digits. If they show 1 for a ratio other than 1, its distance from 1 is shown instead."""
     text = f"{ratio:.{digits}g}"
     return text if text != "1" or ratio == 1 else f"1{ratio - 1:+.1e}"
 
@@ -152,7 +152,7 @@ def unmet_text(unmet: Unmet) -> str:
 
 
 def confirmation_text(verdict: Verdict) -> str:
-    """How a violation was redone; empty if there is no violation."""
+    """How a violation was computed a second time; empty if there is no violation."""
     return str(verdict.confirmation.how) if verdict.confirmation else ""
 
 

@@ -34,7 +34,7 @@ def own_rows(script: ModuleType, changed: str) -> list[dict]:
 def measured_again(script: ModuleType, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict, dict]:
     """Returns the stored row that `words` name, and the same row measured again.
 
-    Asserts that a row that is kept twice is stored once.
+    The new row is given to `keep` twice. Asserts that the file then has this row once.
     """
     wanted = script.point(words)
     (stored,) = (row for row in script.kept() if all(row[name] == wanted[name] for name in script.POINT))

@@ -86,9 +86,9 @@ def text_of(script):
 
 @cache
 def outcomes(script):
-    """Returns what a script says when it is unchanged, with each of LINES added, and with each of its faults.
+    """Returns what a script says: unchanged, with one line of LINES added, and with one of the script's faults.
 
-    Each of LINES replaces one of the functions `printed` and `holds` by the other.
+    Each line of LINES makes the name of one of the functions `printed` and `holds` stand for the other function.
     """
     text = text_of(script)
     assert text.count(END) == 1 and all(text.count(old) == 1 for old, _ in FAULTS[script])

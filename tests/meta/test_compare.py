@@ -320,7 +320,7 @@ def test_an_interval_that_holds_both_growth_and_none_leaves_an_order_open(expone
         (1 - 0.45 * Ladder.sizes**-0.25, False),  # grows towards 1: the claim is true
         (1 - 0.45 / Ladder.sizes, False),
         (1 - 0.3 * Ladder.sizes**-0.25, False),  # no exponent of at most 0 is inside the interval without a second term
-        (np.log(8 * Ladder.sizes), True),  # grows without bound, and by more than a second term can
+        (np.log(8 * Ladder.sizes), True),  # grows without bound, and by more than a second term explains
         (Ladder.sizes**0.25, True),
     ],
 )

@@ -1,6 +1,6 @@
 """Tests of the confirmation of violations: a violation is computed again before it counts.
 
-False violations are not confirmed, true ones are, and the verdict says how.
+False violations are not confirmed, and true violations are. The verdict says how a violation was computed again.
 """
 
 from dataclasses import replace

@@ -307,7 +307,9 @@ def test_a_true_statement_is_never_violated(identifier):
 
 PAPERS = "alignment", "averaging", "deep", "fedgucci", "fl-ntk", "outer"
 FINDINGS = Path(__file__).parents[2] / "FINDINGS.md"
-OTHERWISE = {  # Forms with another outcome on few cases, each with that outcome and the reason why it is right there.
+# Forms with another outcome on few cases than on all cases. Each form comes with its outcome on few cases, and with the
+# reason why this outcome is right for few cases.
+OTHERWISE = {
     ("fedgucci/X4-drift", Form.NEW): (Outcome.HOLDS, "its bound is attained on few cases, none of them among the first")
 }
 

@@ -104,8 +104,9 @@ def test_claims_that_may_fail(counts, failure, outcome):
 
 
 def test_of_several_allowed_probabilities_the_worse_one_for_the_verdict_counts():
-    # The trials that hold allow a failure with probability .5, those that fail only with probability .01. Half of the
-    # trials fail, or a twentieth. Both shares are far above .01; the first equals .5, and the second is far below .5.
+    # The trials that hold may fail with probability .5, and the trials that fail with probability .01. In the first
+    # round of the loop half of the trials fail, and in the second round a twentieth. Both shares are far above .01; the
+    # first equals .5, and the second is far below .5.
     for failures in (100, 10):
         counted = tally({H: 200 - failures}, 0.5)
         for _ in range(failures):
@@ -138,8 +139,8 @@ def test_a_tiny_probability_is_said_to_be_not_refuted():
 @pytest.mark.parametrize("allowed", [1e-88, 0.01, 0.05, 0.1])
 def test_what_the_trials_would_have_excluded_is_what_they_test(trials, allowed):
     limit = tally({H: trials}, allowed).would_exclude
-    # With this failure probability, all trials hold with probability 2.5%. So it is the upper end of the two-sided 95%
-    # interval after no failure.
+    # With the failure probability `at`, all trials hold with probability 2.5%. So `at` is the upper end of the
+    # two-sided 95% interval after no failure.
     at = 1 - 0.025 ** (1 / trials)
     assert limit is None if at <= allowed else limit == pytest.approx(at, rel=1e-9)
     assert tally({H: trials}).would_exclude is None  # This claim has no failure probability.
@@ -209,7 +210,7 @@ def test_three_looks_refute_a_true_probability_no_more_often_than_one():
     """Three looks refute a true probability no more often than one look.
 
     A look is a judgement of the trials so far. The probability that any look refutes is computed exactly over all
-    paths. The bound covers every rule for the last look.
+    paths, and compared with the bound `LOWER`. This bound covers every rule that says which look is the last.
     """
     parts, delta = (20, 10, 30), Fraction(1, 10)  # `parts` has the numbers of seeds that each look adds.
 

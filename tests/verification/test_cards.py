@@ -32,7 +32,9 @@ def test_what_is_read_is_what_the_statements_say():
         assert asdict(card) == asdict(card_of(own()[identifier])), f"{identifier}: {ANEW}"
 
 
-@pytest.mark.slow  # Only commits need this test. Between commits the cards may be old, and are then not read.
+# Only commits need this test. Between commits the stored words, which are called cards, may be old, and are then not
+# read.
+@pytest.mark.slow
 def test_the_kept_cards_are_of_the_sources_that_are_here():
     written = json.loads(kept_cards.FILE.read_text(encoding="utf-8"))
     assert written["sources"] == kept_cards.sources(), ANEW

@@ -1,7 +1,7 @@
-"""Tests of faults that are planted in the library: they are planted wherever a function was imported, and removed
-again.
+"""Tests of faults that are planted in the library, in one function each.
 
-Each fault must change the verdict on a statement.
+A fault is planted in every module that imported the function, and is removed from these modules afterwards. Each fault
+must change the verdict on a statement.
 """
 
 import json

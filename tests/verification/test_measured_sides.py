@@ -1,6 +1,6 @@
 """Tests of comparisons in which the error of one side is measured and not proved.
 
-The tests ask whether such a side may confirm a violation on a run that ball arithmetic encloses.
+The tests ask whether such a comparison may confirm a violation on a run, if ball arithmetic encloses the run.
 """
 
 from dataclasses import replace
@@ -103,8 +103,8 @@ def test_a_search_finds_nothing_against_what_is_proved(identifier, monkeypatch):
     """A search finds no counterexample to proved statements.
 
     Each of these statements was once wrongly called violated, because of a second round or because of labels far above
-    the residual. Either wrong violation appeared within few rounds. Longer searches, of up to hundreds of rounds, would
-    train for minutes.
+    the residual. From either cause, the wrong violation appeared within few rounds. Longer searches, of up to hundreds
+    of rounds, would train for minutes.
     """
     monkeypatch.setattr("verification.search.ascent.MOST_ROUNDS", 16)
     assert attack(get(identifier), Form.NEW, examples=40, seconds=float("inf"), seed=7).counterexample is None

@@ -190,7 +190,9 @@ def order_of(work, workers):
 def test_one_worker_loads_a_slow_library_if_its_statements_are_no_more_than_a_workers_share():
     assert order_of(kept_apart(WORK, 2), 2) == [["a", "d", "e"], ["b", "c"]]
     assert order_of(kept_apart(WORK, 1), 1) == [["a", "d", "e", "b", "c"]]
-    four = kept_apart(WORK, 4)  # A worker's share is 8.75 s, so no worker can take all statements of a library.
+    # A worker's share is 8.75 s. The statements that need a library take 14 s for "torch" and 15 s for "passes", so no
+    # worker can take all statements of a library.
+    four = kept_apart(WORK, 4)
     assert not any(part.loads for part in four)
     assert order_of(four, 4) == [["a"], ["b"], ["c"], ["d", "e"]]
 

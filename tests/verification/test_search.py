@@ -65,7 +65,7 @@ TAME = st.integers(0, 9).map(Number)
 class Family:
     """A family of a hundred numbers, one for each seed.
 
-    A search draws numbers from `drawn` before it takes the hundred.
+    A search first judges numbers that it draws from the strategy `drawn`, and later the hundred numbers of the seeds.
     """
 
     of_seed: Callable[[int], int]
@@ -333,7 +333,8 @@ def test_every_case_survives_json_and_shrinks_to_valid_cases(strategy):
 @given(width_ladders(Setup()))
 def test_ladders_see_their_points_apart(ladder):
     cosines = np.abs(ladder.problem.x @ ladder.problem.x.T) - np.eye(ladder.problem.n)
-    assert np.arccos(cosines.max()) > np.pi / 5  # At the smallest width, neurons still lie between any two lines.
+    # The lines through any two points are so far apart that even at the smallest width some neurons distinguish them.
+    assert np.arccos(cosines.max()) > np.pi / 5
     _, rebuild = coordinates(ladder)
     moved = rebuild(np.full(2, 0.1))
     np.testing.assert_array_equal(moved.problem.x, ladder.problem.x)
@@ -388,7 +389,7 @@ class Drawn(Case):
 def test_networks_that_showed_a_violation_do_not_confirm_it():
     """Networks that showed a violation do not confirm it.
 
-    All networks of small seeds, which a search tries first, fail, and no other network does.
+    All networks with seeds below 1000 fail, and no other network fails. A search tries these small seeds first.
     """
     planted = planted_in(None) | {"measure": lambda case: Estimate.exact(20.0 if case.seed < 1000 else 5.0)}
     planted |= {"stated": Claim(sp.Integer(10), failure=sp.Rational(1, 10))}
@@ -599,7 +600,7 @@ def test_the_nightly_search_shares_its_time_among_forms_that_are_recorded_to_hol
     for name in ("X.2 new", "Eq16 stated", "Eq16 new"):
         assert f"fl-ntk/{name}: nothing found (recorded: holds)" in result.stdout
     assert "3 forms, " in result.stdout
-    assert asked == 3 * [(1200, 10**6)]  # Each form gets a third of an hour; the number of examples ends no search.
+    assert asked == 3 * [(1200, 10**6)]  # Each form gets a third of an hour; the limit on examples ends no search.
     assert not list(tmp_path.iterdir())
 
 

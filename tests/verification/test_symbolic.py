@@ -1,6 +1,6 @@
 """Tests of the prover of algebraic steps: it proves true steps.
 
-The prover proves no false step, and no step that its methods cannot decide.
+The prover proves no false step. If its methods cannot decide a step, the step stays without a proof.
 """
 
 import pytest

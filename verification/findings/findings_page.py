@@ -36,7 +36,9 @@ INTRODUCTION = [
     "surrounding text shows what was meant. Each finding says what its form was read from: a text, a scan that a "
     "machine read, or a report ([How we read the papers](docs/how_we_read.md)).",
 ]
-VERSION = {  # the version of each paper that was read; for other papers, their statements' sources are listed instead
+# for each of these papers, the version that was read; for a paper without an entry here, the sources of its statements
+# are listed instead
+VERSION = {
     FL_NTK: "arXiv version of the ICML 2021 paper, with both appendices",
     FEDGUCCI: "KDD 2025 version, and the ICLR submission",
     IMA: "full version with its appendix",
@@ -91,12 +93,13 @@ class PaperFindings:
     beyond: tuple[Verdict, ...]
 
     def by_nature(self) -> list[tuple[Nature, list[Finding]]]:
-        """The findings of each nature that occurs; the nature with the most weight comes first."""
+        """The findings of each nature that occurs. The natures have the order of `MEANING`, the gravest first."""
         groups = [(nature, [finding for finding in self.differing if finding.nature is nature]) for nature in MEANING]
         return [(nature, group) for nature, group in groups if group]
 
 
-# the address of a page of proofs in the text of a source, where Markdown's special characters are escaped
+# the address of a page of proofs, as it stands in the text of a source; this text has Markdown's special characters
+# escaped
 PROOF = re.compile(r"docs/proofs/(?:\w|\\_)+\.md\\#[\w-]+")
 
 

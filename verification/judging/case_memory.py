@@ -34,9 +34,9 @@ def require_case(family: AnyFamily, seed: int) -> None:
 
 
 def fit_together(families: Iterable[AnyFamily], seed: int, cases: int) -> bool:
-    """Whether `cases` cases of each family surely fit into memory together.
+    """Whether, for each family, `cases` of its cases surely fit into memory together.
 
-    A family with fewer cases counts with all of them.
+    If a family has fewer than `cases` cases, the memory is counted for all cases of the family.
     """
     needed = 0.0
     for family in families:

@@ -89,7 +89,8 @@ def _sharper(case: Any) -> Iterator[Case]:
 def _enclosed(statement: Statement, form: Form, case: Case, comparison: Comparison) -> Confirmation | None:
     """The confirmation by a case whose runs are enclosed in ball arithmetic; None if this case does not decide.
 
-    The error of a side that is only measured on this case is not proved, so such a side decides only by a wide margin.
+    A side may be only measured on this case, and then its error is not proved. A violation with such a side is
+    confirmed only if the two sides differ by a wide margin.
     """
     again = _judged(statement, form, case)
     if again is None or again.outcome not in DECIDED:

@@ -7,12 +7,12 @@ look draws at least this number of seeds in each family.
 
 A look decides if three conditions hold. First, the form is settled, which means that the cases so far give an outcome
 other than untested or unresolved. Second, every mutant (a wrong version of the formula) is caught, so that the cases
-tell this formula from wrong formulas. Third, if this look leaves a claimed probability open, then even the next look
-could not confirm this probability.
+tell this formula from wrong formulas. The third condition is about a claimed probability that this look leaves open:
+the next look could not confirm this probability either.
 
-If every mutant is caught, a ladder on which a look settles the form is not enlarged further, even if other ladders of
-the form are enlarged. docs/verdicts.md, "Cases are drawn until they decide", bounds the probability of a wrong outcome
-over all looks together.
+A form may have several ladders. If every mutant is caught, and a look settles the form on one of the ladders, then this
+ladder is not enlarged further. Other ladders of the form may still be enlarged. docs/verdicts.md, "Cases are drawn
+until they decide", bounds the probability of a wrong outcome over all looks together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from bounds.case import FEW, AnyFamily
 # shares of the networks of a ladder; for other families, the squares of these numbers are the shares of the seeds
 SHARES = (1 / 4, 1 / 2, 1.0)
 
-# the measurements of some networks of a ladder, by the ladder's family and seed
+# the measurements of some networks of a ladder; the key is the ladder, which is a family, and the seed of its case
 Ladders = dict[tuple[AnyFamily, int], Any]
 
 
@@ -71,7 +71,9 @@ class Part:
 def seeds_of(
     families: Sequence[AnyFamily], share: float, settled: Mapping[AnyFamily, float] | None = None
 ) -> dict[AnyFamily, int]:
-    """The number of seeds of each family that are drawn up to this look. A part of a ladder takes the ladder's place.
+    """The number of seeds of each family that are drawn up to this look.
+
+    If only a part of a ladder is drawn, the key is this part in place of the ladder.
 
     `settled` has the ladders on which an earlier look settled the form. Each comes with the share of that look, which
     is not increased further.

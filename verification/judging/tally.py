@@ -26,7 +26,8 @@ class Tally:
     # for each hypothesis, the smallest margin of the admitted cases
     margins: dict[str, float] = field(default_factory=dict)
     failures_allowed: list[float] = field(default_factory=list)
-    # number of sample sizes at which the form may be settled; the level of each limit is divided among them
+    # number of sample sizes at which the form may be settled; for each confidence limit, the probability that it is
+    # wrong by chance is divided among these sample sizes
     looks: int = 1
     weight: int = 0  # number of admitted cases, where each run of a ladder counts as a case
 

@@ -85,7 +85,7 @@ def way_out(
     cases: Cases | None = None,
     widen: bool = True,
 ) -> Options | None:
-    """Options near the chosen options, with which one case meets the hypotheses that rejected cases.
+    """Options near the chosen options, with which the case of `family` and `seed` meets the hypotheses `unmet`.
 
     None if the search found no such options. Hypotheses that need a run and rejected no case are not checked; `passes`
     checks all hypotheses.

@@ -89,8 +89,9 @@ def _remembering(right: Callable[..., PlainRun]) -> Callable[..., PlainRun]:
     """A function that computes plain runs and remembers their results.
 
     Most faults are confirmed by the same plain runs in extended precision. Results are remembered by the inputs of
-    `plain_run`. A fault in `plain_run` itself changes these inputs, so its results are remembered apart from the right
-    results. No other fault changes a plain run, because a plain run shares no code with other runs.
+    `plain_run`. A fault that is planted in `plain_run` itself changes its arguments before the remembering function
+    gets them. So the results of the faulty `plain_run` are remembered apart from the right results. No other fault
+    changes a plain run, because a plain run shares no code with other runs.
     """
     known: dict[tuple, PlainRun] = {}
 

@@ -68,11 +68,11 @@ def neighbours(case: Any) -> list[Any]:
 
 @neighbours.register
 def _of_run(case: FederatedRun) -> list[Any]:
-    """The runs with one round or one local step less, or with twice the rounds, the local steps, or some neurons.
+    """The runs with one round or local step less, with twice the rounds or local steps, or with doubled neurons.
 
-    The neurons that are doubled share one activation pattern. Rounds also grow eightfold, since a quotient that grows
-    in the end often falls in the first rounds. When neurons are doubled, |H(0)| changes. The server step is then
-    changed too, and stays the same in units of 1/|H(0)|.
+    The neurons that are doubled share one activation pattern. Rounds also grow eightfold, since a quotient of the two
+    sides that grows in late rounds often falls in the first rounds. When neurons are doubled, |H(0)| changes. The
+    server step is then changed too, and stays the same in units of 1/|H(0)|.
     """
     setup, rounds, steps = case.setup, case.setup.rounds, case.setup.local_steps
     changed = [replace(setup, rounds=k) for k in (2 * rounds, rounds - 1, 8 * rounds) if 1 <= k <= MOST_ROUNDS]

@@ -64,11 +64,11 @@ class CaseResult:
     """The result of judging one case in a search.
 
     `score` is larger if the case is nearer to a violation. `far_score` is the score of the last round, extrapolated by
-    its trend to round 256. The extrapolation helps because a bound that fails in the end may be near to failing in the
-    first rounds, and far from failing in the rounds between. `comparison` is None if a hypothesis is not met (`unmet`)
-    or a side has no value (`failed`). `violated` is the outcome in float64. `allowed` is the probability with which the
-    claim may fail. `frequency` is for a claim that may fail: the number of failures, the number of networks, and the
-    allowed probability.
+    its trend to round 256. The extrapolation helps with a bound that fails only in late rounds. Such a bound may be
+    near to failing in the first rounds, and far from failing after the first rounds and before the late rounds.
+    `comparison` is None if a hypothesis is not met (`unmet`) or a side has no value (`failed`). `violated` is the
+    outcome in float64. `allowed` is the probability with which the claim may fail. `frequency` is for a claim that may
+    fail: the number of failures, the number of networks, and the allowed probability.
     """
 
     score: float

@@ -8,9 +8,10 @@ from bounds.case import AnyFamily
 from verification.engine import chosen_forms
 from verification.judging.families import families as judged_on
 
-# Processor seconds for the default cases of each statement, drawn until they decide, without the start of a process. By
-# these numbers work is handed out, the longest first; no verdict depends on them. Time that several statements share is
-# counted for one of them. To measure a number anew, run `ntkfl verify ID --until-decided --processes 1` under `time`.
+# Processor seconds for the default cases of each statement. The cases are drawn until they decide the statement's
+# outcomes, and the start of a process is not counted. By these numbers work is handed out, the longest first; no
+# verdict depends on them. Time that several statements share is counted for one of them. To measure a number anew, run
+# `ntkfl verify ID --until-decided --processes 1` under `time`.
 USUAL = 0.2  # cost of a statement that LONG lacks
 LONG: dict[str, float] = {
     "deep/centralised": 12,  # includes the ladders of deep networks, which four other statements share
