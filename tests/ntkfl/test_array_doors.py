@@ -84,7 +84,7 @@ REGIMES = (REGIME, TILED, ntkfl.kernel_regime(PROBLEM, SETUP, method="fedavg"), 
 
 
 def given_gram(function):
-    """Returns a function of `gram` and of the other arguments that DOORS lists."""
+    """Returns a function that takes `gram`, together with the other arguments that DOORS lists."""
     return lambda gram, **more: function(PROBLEM, SETUP, gram, **more)
 
 
@@ -323,7 +323,8 @@ OURS = {
     "a case of conformance": r"(ConformanceCase|Answer)(\..*)?",
 }
 ARRAY = re.compile(r"\bndarray|ArrayLike|_SupportsArray|\bTensor\b")
-OF_NUMPY = re.compile(r"\bndarray|ArrayLike|_SupportsArray")  # Tensors are left out, since training passes its own.
+# For functions of training, arguments that are tensors are left out, since training itself makes these tensors.
+OF_NUMPY = re.compile(r"\bndarray|ArrayLike|_SupportsArray")
 
 
 def spoilt(good):

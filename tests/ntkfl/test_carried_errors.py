@@ -247,7 +247,7 @@ def test_rounds_whose_steps_change_are_the_literal_ones_within_their_bounds(meth
     ids=["fedavg", "cyclic", "beyond the limit"],
 )
 def test_the_bound_of_a_schedule_counts_the_change_of_its_norm(method, how):
-    """The bound accounts for the change of its norm when the steps change.
+    """If errors are measured in a norm that depends on the steps, the bound accounts for the norm's changes.
 
     If only the labels have an error, the bound holds after steps that amplify this error and then shrink it.
     """
@@ -378,10 +378,10 @@ def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how
 @quietly
 @pytest.mark.parametrize(("method", "options", "how"), REMEMBERING[:-1], ids=lambda part: str(part))
 def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, how):
-    """The transform at z of the errors of a round is the resolvent at z of the round's map of (residual, memory).
+    """The z-transform of the effect of a round's errors is the resolvent at z of the round's map.
 
-    The resolvent acts on (d, f), the errors of the residual and of the memory. For SCAFFOLD, f enters the server's move
-    as well.
+    The map acts on (residual, memory). The resolvent acts on (d, f), the errors of the residual and of the memory. For
+    SCAFFOLD, f enters the server's move as well.
     """
     problem, z, rng = ragged([6, 3, 9, 4], seed=5), 1.2 + 0.5j, np.random.default_rng(2)
     how = {name: value for name, value in how.items() if name != "client_steps"}

@@ -69,8 +69,9 @@ def test_one_draw_has_no_variance_and_equal_clients_no_remainder():
 def test_the_remainder_vanishes_with_the_square_of_the_locality_of_smooth_parts():
     """The remainder f_WENS - f_FMA falls as the square of the locality if no unit has a kink.
 
-    Near (1, 1), f = v u x is quadratic in (u, v), and the remainder is exactly Cov_k(u, v) x. Here f_WENS is the
-    weighted mean of the networks' outputs, and f_FMA is the output of the averaged network.
+    The locality is the largest distance of a network's parameters from the averaged parameters. Near (1, 1), f = v u x
+    is quadratic in (u, v), and the remainder is exactly Cov_k(u, v) x. Here f_WENS is the weighted mean of the
+    networks' outputs, and f_FMA is the output of the averaged network.
     """
     gaps = []
     for size in (0.1, 0.01):

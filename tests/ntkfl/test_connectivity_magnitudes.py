@@ -1,4 +1,4 @@
-"""Tests of losses along segments and of groups, for numbers of any size.
+"""Tests of losses along segments between networks and of barriers of groups of networks, for numbers of any size.
 
 A number whose square underflows is still enclosed.
 """

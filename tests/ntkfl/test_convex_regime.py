@@ -1,7 +1,7 @@
 """Tests of Algorithm 1 on a convex loss, which is compared with the training engine on a linearised network.
 
-The bound on the mean loss is tested too. This bound holds. Up to a known factor the bound is the minimum of an
-objective, and it agrees with the minimum that a general minimiser finds.
+The bound on the mean loss is tested too. This bound holds. The bound is a known factor times the minimum of an
+objective. It agrees with the same factor times the minimum that a general minimiser finds.
 """
 
 from dataclasses import replace

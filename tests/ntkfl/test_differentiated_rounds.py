@@ -334,9 +334,10 @@ def test_rounds_are_counted_of_what_is_reported():
         before, at = np.linalg.norm(regime.residual([t - 1, t]), axis=1) / np.linalg.norm(problem.y)
         assert at <= 1e-4 < before
     alone = kernel_regime(problem, setup).rounds_to(1e-4)
-    assert alone < t <= alone + 2  # IMA's mean of the last three models delays the target by at most two rounds.
+    # IMA's mean of the last three models reaches the target at most two rounds later than the models themselves.
+    assert alone < t <= alone + 2
     fed_back = kernel_regime(problem, setup, ima=MovingWindow(3)).rounds_to(1e-4)
-    # If many rounds are needed, feeding back the mean of the last Q = 3 models multiplies their number by about
+    # If many rounds are needed, feeding back the mean of the last Q = 3 models multiplies the number of rounds by about
     # (Q + 1) / 2.
     assert fed_back == pytest.approx(2 * alone, rel=0.02)
 

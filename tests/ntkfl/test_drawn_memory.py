@@ -215,10 +215,11 @@ def test_with_all_clients_it_is_the_kernel_regime(method, options):
 
 @quietly
 def test_larger_problems_have_the_rate_at_which_noise_of_the_draws_keeps_up_with_the_fall():
-    """In larger problems the rate is the one at which the noise of the draws balances the decrease.
+    """In larger problems, the rate is the rate at which what the noise of the draws adds makes up for the decrease.
 
-    The map of second moments is T1 + T2: T1 is S -> M S M', and T2 is what the noise of the draws adds. Its radius is
-    the l at which (l - T1)^-1 T2 has radius 1. T1 is diagonal in the eigenvectors of M.
+    The map of second moments is T1 + T2: T1 is S -> M S M', and T2 is what the noise of the draws adds. The spectral
+    radius of T1 + T2 is the square of the rate. It is the l at which (l - T1)^-1 T2 has the spectral radius 1. T1 is
+    diagonal in the eigenvectors of M.
     """
     regime = random_rounds(ragged((4,) * 4, d=24, seed=1), Setup(eta_local=0.5), None, "scaffold", participation=0.5)
     moments = regime._moments_of_samples

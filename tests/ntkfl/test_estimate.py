@@ -144,10 +144,10 @@ THIRDS = Fraction(1, 3), [0.5, Fraction(1, 3)], Decimal("0.1"), sp.Rational(1, 3
 
 @pytest.mark.parametrize("value", THIRDS, ids=str)
 def test_a_number_that_float64_rounds_is_not_exact(value):
-    """A number that float64 would round is refused as exact.
+    """A number that float64 would round is not accepted as an exact number.
 
-    Such numbers were once rounded and taken as exact, so that sides that differed by less than the rounding counted as
-    different.
+    In earlier code such numbers were rounded and taken as exact. Two sides of a comparison then counted as different
+    if they differed by less than the rounding.
     """
     with pytest.raises(ValueError, match="is no float64: give it rounded, or as an Estimate with its error"):
         Estimate.exact(value)

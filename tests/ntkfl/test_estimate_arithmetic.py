@@ -104,8 +104,8 @@ def test_an_enclosure_that_is_too_small_would_be_noticed():
 def test_a_product_beyond_float64_has_an_infinite_error_and_one_of_zeros_none(errors):
     """A product beyond float64 has an infinite error, and a product of zeros has none.
 
-    A row of a large number and a zero is multiplied by columns of large numbers and of a zero. Either factor may be
-    exact.
+    A row of a large number and a zero is multiplied by two columns. Each column has a large number and a zero. Either
+    factor may be exact.
     """
     a, b = (
         Estimate(value, error * np.abs(value))

@@ -368,7 +368,7 @@ def test_duplicate_points_with_different_labels_are_never_fitted():
     t = agreeing.rounds_to(1e-6)
     norms = np.linalg.norm(1 - agreeing.outputs([t - 1, t]), axis=1) / np.sqrt(3)
     assert norms[1] <= 1e-6 < norms[0]
-    assert agreeing.movement(10**9) == pytest.approx(2.0, rel=1e-9)  # the root of y^T H^+ y = 2 + 2
+    assert agreeing.movement(10**9) == pytest.approx(2.0, rel=1e-9)  # the square root of y^T H^+ y = 2 + 2
 
 
 def test_a_singular_gram_matrix_predicts_after_any_number_of_rounds():
@@ -476,7 +476,7 @@ def test_messages(ask, message):
 def test_a_kernel_predicts_several_outputs(seed, outputs, clients, coupled):
     """A kernel predicts several outputs as separate training does.
 
-    If the kernel couples outputs, it predicts them as a linear model's weights do.
+    If the kernel couples outputs, its predictions are those of a linear model whose weights are trained.
     """
     rng = np.random.default_rng(seed)
     x, new = rng.normal(size=(6, 3)), rng.normal(size=(4, 3))

@@ -87,7 +87,7 @@ def test_products_are_within_their_doubt_which_is_of_their_size(d, dtype):
     assert unit_product_error(d, dtype) / 50 < off <= unit_product_error(d, dtype)
 
 
-@pytest.mark.slow  # It counts more than 2^24 neurons.
+@pytest.mark.slow  # The test counts more than 2^24 neurons.
 def test_a_count_that_neither_eight_bits_nor_float32_hold():
     width = 2**24 + 3
     assert summed_on_devices(np.ones((1, 1)), [np.ones((width, 1))], jax.devices()[:1]).item() == width

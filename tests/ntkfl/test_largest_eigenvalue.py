@@ -94,8 +94,8 @@ def test_errors_are_bounded_up_to_the_limit_of_the_server_rate(method, options, 
     for known, estimate in zip(exact, estimates, strict=True):
         assert (np.abs(estimate.value - known) <= estimate.error).all()
         assert estimate.error.max() < most * (1 if dtype == "float32" else 1e-7)
-    # For methods with memory, three rounds have a bound even a little beyond the limit, so the test goes to twice the
-    # limit.
+    # For methods with memory, an error bound of three rounds is proved even for rates a little beyond the limit. So the
+    # test of the refusal goes to twice the limit.
     far = 2.0 if regime.round.memory else 1.001
     beyond = kernel_regime(problem, setup, None, method, options | {"server_rate": far * limit}, matrix_free=dtype)
     with pytest.raises(ValueError, match="no error bound is proved for these steps"):

@@ -212,7 +212,7 @@ def test_bounds_of_products_that_round_more_are_computed_again(tmp_path, before_
 
 
 def test_a_series_goes_on_in_the_interval_of_its_first_terms(tmp_path, monkeypatch):
-    """A series continues with the interval of eigenvalues of its first terms.
+    """A series continues with the interval that its first terms used, which holds the eigenvalues.
 
     With larger rounding errors the bound of the largest eigenvalue is higher, and other polynomials would have other
     terms.
@@ -527,8 +527,8 @@ def test_bad_input_is_said(rounds, more, said):
 def test_rounds_one_after_another_that_take_more_than_a_day_or_a_quarter_of_an_hour_are_refused(tmp_path, monkeypatch):
     """Rounds that would take too long are refused.
 
-    The limit is about a day of one core, or a quarter of an hour if powers of a round are quick and no file keeps the
-    run.
+    The limit is about a day of one core. It is a quarter of an hour if no file keeps the run and the samples are so few
+    that powers of a round's map take only seconds.
 
     If a file has a part of the run, only the remaining rounds count.
     """

@@ -60,8 +60,9 @@ def form(regime, norm, motion):
 @given(seed=st.integers(0, 9999), wild=st.booleans())
 @EACH
 def test_no_round_lengthens_its_norm_beyond_its_factor_and_the_next_is_within_its_own(method, options, seed, wild):
-    """No round lengthens a state beyond its factor, and each norm is within the stated factor of the next one.
+    """No round lengthens a state beyond the round's factor `growth`.
 
+    The next round's norm of a state is at most `stretched` times this round's norm of the state.
     The squared norms are written as whole matrices, and rounds run as in the library.
     """
     problem, regime, bounds = drawn(method, options, seed, wild)
@@ -121,7 +122,8 @@ def test_an_error_of_the_labels_is_within_its_bound_for_steps_that_change(method
 def test_the_bound_of_steps_that_fall_is_of_the_size_of_the_error(method, options):
     """If steps fall, the bound has the size of the error.
 
-    The steps fall by a cosine to 1/25. The bound is compared with the largest error of float32 tiles so far.
+    The steps fall by a cosine to 1/25. At each compared round, the bound is compared with the largest error of float32
+    tiles at this round and the compared rounds before it.
     """
     problem = ragged([6, 3, 9, 4], d=6)
     longest = kernel_regime(problem, Setup(), None, "fedprox", {"mu": options.get("alpha", 0.0)}).step_limits.eta_local

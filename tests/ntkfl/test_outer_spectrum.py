@@ -163,7 +163,7 @@ def test_the_radius_holds_what_rounding_may_hide():
     """The radius includes what rounding may hide.
 
     If p and b, which are `zero` and `pole`, differ by a rounding error only, no computed difference shows this error.
-    But its square root, about 1e-8, belongs to the radius.
+    But the radius has a term (b (b - p))^(1/2), so the square root of such an error, about 1e-8, is part of the radius.
     """
     pole = np.array([0.3, 0.7])
     for hidden in (0, 1e-15, -1e-15):

@@ -50,8 +50,8 @@ def sequences(size, batch, steps, shuffled=False):
 def choices(problem, method, options, cohort, batch, setup, shuffled=False):
     """Yields every outcome of a round's draws: its chance, and a map (n, n).
 
-    The map leads from r to the clients' mean displacement. `cohort` is the number of drawn clients, or the
-    participants.
+    The map leads from r to the clients' mean displacement. `cohort` is the number of drawn clients (an integer), or the
+    list of the clients that take part.
     """
     h, clients = gram.infinite(problem.x), problem.members
     pull, eta, n = options.get("mu", 0.0), setup.eta_local, problem.n
@@ -725,8 +725,9 @@ def test_a_run_that_overflows_is_refused():
 
 
 def every_end(maps, start, rounds, pushed=None):
-    """Returns chance, mean and covariance of the state after each sequence of outcomes; `pushed` is the
-    noise's part.
+    """Returns chance, mean and covariance of the state after each sequence of outcomes.
+
+    `pushed` is the covariance that the noise of each round adds.
     """
     ends = [(1.0, start, np.zeros((len(start),) * 2))]
     for _ in range(rounds):

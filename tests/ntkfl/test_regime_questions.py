@@ -1,6 +1,7 @@
 """Tests of the functions that all kernel regimes share: every regime has each of them.
 
-A regime gives the answer, or its message says why it has none and which regime has one.
+Each of these functions or properties, such as `rate`, is a question to a regime. The regime gives the answer, or its
+message says why the regime has no answer and which regime has an answer.
 """
 
 import inspect

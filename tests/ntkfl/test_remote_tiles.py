@@ -68,7 +68,8 @@ def test_tiles_of_workers_are_those_of_one_process_to_the_bit(client, kernel, dt
 def test_no_slab_leaves_its_worker(two_workers, monkeypatch):
     """No slab leaves its worker.
 
-    The process that asks lacks the memory for all tiles, so nothing that it receives is as large as a slab.
+    The process that asks the workers for results does not have the memory for all tiles. So nothing that this process
+    receives is as large as a slab.
     """
     sizes, awaited = [], remote_tiles._awaited
 

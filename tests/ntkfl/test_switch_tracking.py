@@ -163,7 +163,10 @@ def test_every_bit_where_nothing_is_rounded(seed, number, samples):
 
 @pytest.fixture
 def starts(monkeypatch):
-    """Records the share of the entries that is followed at the start of each round; repeated rounds count too."""
+    """Records the share of the entries that is followed, at the start of each round.
+
+    A round that is repeated with a larger reach is recorded again at each repetition.
+    """
     seen, start = [], SwitchTracking._start
 
     def noted(self, reach):
@@ -185,8 +188,9 @@ def test_a_reach_that_was_expected_too_small_is_noticed(monkeypatch, starts):
 def test_a_reach_of_zero_is_left_at_once(monkeypatch, starts):
     """A reach of zero is given up at once.
 
-    The reach bounds how far a sample's pre-activations move in a round. A client starts without residuals, and the
-    other client moves it, so that a reach of twice 0 would stay too small.
+    The reach bounds how far a sample's pre-activations move in a round. One client starts with residuals of 0, and so
+    with a reach of 0. The other client's update moves the model, so the first client then needs a larger reach. A reach
+    that is only doubled would stay at twice 0, which is too small.
     """
     x, y, weights = clients(2, 3, 5, 300)
     y[0] = weights.outputs(x[0])

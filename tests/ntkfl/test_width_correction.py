@@ -124,7 +124,8 @@ def test_one_sample_has_a_closed_form(length, sigma, steps):
     setup = Setup(eta_local=0.2, local_steps=steps, rounds=15, sigma=sigma)
     change = pattern_change(problem, setup)
     outputs = kernel_regime(problem, setup).outputs(np.arange(16))[:, 0]
-    # z moves by |x|^2 c_t = 2 (y(t) - y(0)), and half of the signs make it move towards the kink.
+    # A neuron's pre-activation z moves by |x|^2 c_t = 2 (y(t) - y(0)). For half of the neurons' signs, z moves towards
+    # the kink.
     exact = np.abs(outputs) / (np.sqrt(2 * np.pi) * sigma * length)
     assert np.abs(change.flips.value - exact).max() <= change.flips.error.max() + 0.02 * exact[-1]
     assert np.allclose(change.drift.value[:, 0, 0], -(length**2) * change.flips.value, rtol=1e-12)
@@ -212,9 +213,10 @@ def test_before_training_the_density_is_the_gaussian_one():
 
 @pytest.mark.parametrize(("angle", "labels", "held"), [(60, (1, -1), 0.6), (120, (1, 0.8), 0.4), (120, (1, -1), 0.0)])
 def test_neurons_are_held_at_a_kink_where_the_other_sample_pushes_back(angle, labels, held):
-    """Neurons are held at a kink if the other sample pushes back.
+    """Neurons are held at the kink of a sample i if the other sample, j, moves them back.
 
-    The condition is a r_i < 0 < a G_ij r_j and |G_ij r_j| < G_ii |r_i|. While it holds, the number of held neurons
+    Sample i moves these neurons towards the inactive side, and sample j moves them towards the active side. The
+    condition is a r_i < 0 < a G_ij r_j and |G_ij r_j| < G_ii |r_i|. While it holds, the number of held neurons
     stays proportional to |r|.
     """
     a = np.deg2rad(angle)

@@ -54,9 +54,9 @@ def test_none_is_found_on_certified_networks(kind):
     for certificate in certified(2, **KINDS[kind]):
         attack = attack_any_order(certificate, trials=400)
         assert attack.broken is None and attack.trials == 400 and not attack.order
-        assert (
-            0.5 < attack.largest_ratio <= 1 + 1e-9
-        )  # The attack finds steps that hardly lower the distance, so it is strong.
+        # A step that raises the distance to W* has a ratio above 1. The attack is strong: it finds steps that lower the
+        # distance by less than half.
+        assert 0.5 < attack.largest_ratio <= 1 + 1e-9
         assert str(attack).startswith("an adversary looked at 400 steps: none raised")
 
 
@@ -93,8 +93,8 @@ def test_one_is_found_where_a_hypothesis_is_missing(hypothesis):
 def replay(certificate, order, longer=1.0, server=1.0):
     """Returns the weights after each round, computed by a loop over samples.
 
-    For every batch |E J J' E| < 2 must hold, where the rows of J are the samples' gradients, and E is diagonal with the
-    roots of their steps over `longer`.
+    For every batch |E J J' E| < 2 must hold, where the rows of J are the samples' gradients, and E is diagonal. The
+    entry of E for a sample is the square root of (the sample's step / `longer`).
     """
     x, y = certificate.problem.x, certificate.problem.y
     w, a = (

@@ -222,7 +222,10 @@ def test_final_names_the_class_of_several_outputs():
 
 @pytest.mark.parametrize("size", [1e-156, 1e-170, 1e-250, 5e-324, 1e160, 1e290])
 def test_inputs_of_any_size_have_a_prediction(size):
-    """An enclosure scales with x down to underflow, even if squares of norms underflow or overflow."""
+    """An enclosure scales with x as long as the entries of x themselves do not underflow.
+
+    This holds even if squares of norms underflow or overflow.
+    """
     problem, weights = held_case()
     certificate = certify_any_order(problem, weights)
     x = np.random.default_rng(3).standard_normal((50, problem.d))

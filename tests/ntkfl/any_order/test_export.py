@@ -93,8 +93,10 @@ def test_the_script_proves_what_the_certificate_says(exported):
 def test_no_slopes_on_held_pairs_give_gradients_a_smaller_eigenvalue(exported):
     """The claimed least eigenvalue holds for any slopes of the held pairs.
 
-    In float64 the gradients' products, with the directions of held pairs projected out, are compared with the products
-    for random slopes on these pairs.
+    A held pair is a neuron and a sample at whose kink the neuron may stay. The claimed eigenvalue is compared with the
+    least eigenvalues of two kinds of matrices of inner products of gradients, in float64. For the first kind, the
+    directions of held pairs are projected out of the gradients. For the second kind, the slopes on held pairs are
+    random.
     """
     folder, certificate, _ = exported
     claimed = json.loads((folder / "certificate.json").read_text())["claim"]["eigenvalue"]
@@ -256,7 +258,9 @@ def test_step_limits_are_those_of_the_gradients_of_all_samples_and_their_multipl
 def test_a_class_is_final_only_beyond_all_neurons_that_may_become_active(tmp_path):
     """A class counts as final only if its margin exceeds the error with all neurons that may become active.
 
-    The class is open if its margin lies between the errors without and with the neurons just beyond their kinks.
+    The neurons in this error are the active neurons, and the inactive neurons so close to their kinks that they may
+    cross them. An error that leaves out these inactive neurons is smaller. The class is open if its margin lies between
+    the two errors.
     """
     problem, weights = fitted(2, distance=0.01, width=64, outputs=2, unit=False)
     certificate = certify_any_order(problem, weights)
@@ -283,7 +287,8 @@ def test_units_of_the_weights_do_not_matter(exported, folder, capsys):
 def test_the_length_of_a_test_input_asks_for_no_time(tmp_path):
     """A test input of extreme size does not slow the check down.
 
-    One of 500 inputs is the smallest float. The others are not converted to its unit, and keep their classes.
+    One of 500 inputs is the smallest float. The other inputs are not converted to integer multiples of this float, and
+    they keep their classes.
     """
     problem, weights = fitted(2, distance=1e-3, width=256, outputs=2, unit=False)
     inputs = np.random.default_rng(0).standard_normal((500, problem.d))
@@ -359,7 +364,8 @@ def test_products_of_integers_are_exact(data, rows, inner, columns):
 def test_no_eigenvalue_is_above_the_largest(data, size):
     """No eigenvalue is above the number that `largest` returns.
 
-    The leading determinants of top I - M are computed in fractions: no eigenvalue is above top if none is negative.
+    The leading determinants of top I - M are computed in fractions. No eigenvalue is above top if all of them are
+    positive, where the last one may also be 0.
     """
     half = data.draw(st.lists(st.integers(0, 2**40), min_size=size * size, max_size=size * size))
     matrix = [[half[i * size + j] + half[j * size + i] + 1 for j in range(size)] for i in range(size)]

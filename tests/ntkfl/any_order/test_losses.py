@@ -1,4 +1,4 @@
-"""Tests of other losses in training in any order: what the theorem needs of a loss, adversaries, and refusals."""
+"""Tests of other losses in training in any order: refusals, adversaries, and what the theorem needs of a loss."""
 
 from dataclasses import replace
 
@@ -34,7 +34,8 @@ def test_what_the_proof_asks_of_a_loss(loss, f, other, part, y):
     low, high = (np.clip(np.longdouble(end), -1e3, 1e3) for end in loss.minimisers(y))
     inside = low + part * (high - low)
     slope = loss.slope(f, y)
-    rounding = 8 * np.finfo(np.longdouble).eps * (1 + abs(f) + abs(other) + abs(y))  # Slopes of nearby outputs cancel.
+    # Slopes at nearby outputs are nearly equal, so their difference loses digits.
+    rounding = 8 * np.finfo(np.longdouble).eps * (1 + abs(f) + abs(other) + abs(y))
     assert abs(slope - loss.slope(other, y)) <= abs(f - other) + rounding
     assert loss.slope(inside, y) == 0 == loss.value(inside, y)
     assert -slope * (inside - f) >= slope**2 * (1 - 1e-15)
@@ -213,7 +214,10 @@ def test_training_on_is_gradient_descent_as_torch_has_it(loss, biases):
 
 
 def test_a_fitted_network_is_certified_and_keeps_one_sample():
-    """A network beyond all margins is certified with one kept sample, and it does not move."""
+    """A network beyond all margins is certified, and the network does not move.
+
+    The certificate keeps (that is, uses) one sample only.
+    """
     case = loss_case(1, HINGE, 0.1, 64, "random")
     far = Weights(4 * case.weights.hidden, case.weights.signs)
     certificate = certify_any_order(case.problem, far, loss=HINGE)

@@ -1,7 +1,7 @@
 """Tests of certificates for methods whose servers or clients keep a memory, from a checkpoint on.
 
-The tests concern the linear maps of rounds, real training, which must keep its distance from the fit, and the need for
-every hypothesis.
+The tests concern the linear maps of rounds, the need for every hypothesis, and real training: models must stay within
+the certified distance of the fit.
 """
 
 import numpy as np
@@ -24,7 +24,10 @@ def small(seed, distance=1e-4):
 
 @pytest.mark.parametrize("kind", METHODS)
 def test_a_round_is_the_map_of_the_kernel_regime(kind):
-    """The maps of a round equal those of other code, which uses eigenvectors of the blocks or the training engine."""
+    """The maps of a round equal those of other code.
+
+    The other code uses the training engine, or the eigenvectors of the blocks.
+    """
     name, options = named(kind)
     rng = np.random.default_rng(3)
     features = rng.standard_normal((7, 9))

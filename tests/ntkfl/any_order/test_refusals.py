@@ -41,7 +41,8 @@ def test_one_input_with_two_labels_is_named():
 def test_labels_that_a_bias_has_rounded_are_told_as_known_or_refused():
     """If labels less the output's bias are rounded, the rounding is part of the residual's error.
 
-    A label less the bias .1 is no float64. No sample then counts as a multiple of another.
+    The difference of a label and the bias .1 is no float64. When such differences are rounded, no sample counts as a
+    multiple of another.
     """
     problem, weights = fitted(0, n=4, distance=1e-4)
     network = TwoLayer(weights.hidden, weights.signs / np.sqrt(len(weights.hidden)))
@@ -131,7 +132,8 @@ def test_memory_without_end_is_memory():
 def test_an_infinite_distance_never_certifies(monkeypatch):
     """A network at an infinite distance is never certified.
 
-    If no pair is outside A, the least margin is infinite, and subtracting the distance gives a NaN.
+    A is the set of the pairs of a neuron and a sample at whose kink the neuron may stay. If no pair is outside A, the
+    least margin is infinite. If the distance is infinite too, subtracting the distance from this margin gives a NaN.
     """
     honest = ConstraintRows.nearest
 

@@ -35,7 +35,10 @@ BYTES = {
 
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory):
-    """Returns two exports of different networks, with a held pair, two or more clients, and two outputs."""
+    """Returns two exports of different networks, with a held pair, two or more clients, and two outputs.
+
+    A held pair is a neuron and a sample at whose kink the neuron may stay.
+    """
     folders = []
     for seed in (22, 2):
         problem, weights = fitted(seed, distance=1e-3, width=64, outputs=2, unit=False)

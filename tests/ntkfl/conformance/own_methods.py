@@ -244,7 +244,10 @@ class OuterAdamW(Outer):
 
 
 class Private(Server):
-    """DP-FedAvg; noise is added to the sum of the clipped updates, which is then divided by q W."""
+    """DP-FedAvg; noise is added to the sum of the clipped updates, and the noisy sum is divided by q W.
+
+    q is the share of the clients that take part, and W is the sum of the weights of all clients.
+    """
 
     def round(self, number):
         self.number, self.cohort = number, self.case.cohort(number)

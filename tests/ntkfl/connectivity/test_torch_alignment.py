@@ -157,7 +157,8 @@ def test_a_network_is_left_as_it_is_beside_itself_and_ties_are_always_broken_ali
     module = mlp(3, 6, 4, 2)
     first, second = networks(module, 3)
     twins = {name: value[[0, 0, 1, 1, 2, 2]] if name.startswith("0.") else value for name, value in first.state.items()}
-    # Each unit of the first hidden layer has a duplicate, and the second layer reads them all with the weight 0.
+    # Each unit of the first hidden layer has a duplicate. The second layer reads all units and all duplicates with the
+    # weight 0.
     twins["2.weight"] = twins["2.weight"][:, [0, 0, 1, 1, 2, 2]] * 0
     twin = TorchNetwork(module, twins)
     for by in RULES:

@@ -190,9 +190,9 @@ def test_tied_weights_stay_tied():
     free, _ = units_of(as_function(module), weights, X)
     tied, _ = units_of(as_function(module), weights, X, [names])
     assert free.sizes == (4, 4)
-    # No units are left. The rows of 5.weight are outputs and are held. 3.weight is tied to 5.weight, so the rows of
-    # 3.weight are held too. They belong to the same units as the columns of 5.weight, so these columns are held. By the
-    # tie, the columns of 3.weight are held as well.
+    # No units are left. The rows of 5.weight are outputs and are held, which means that they must stay in their places.
+    # 3.weight is tied to 5.weight, so the rows of 3.weight are held too. They belong to the same units as the columns
+    # of 5.weight, so these columns are held. By the tie, the columns of 3.weight are held as well.
     assert tied.sizes == ()
 
 
@@ -257,7 +257,9 @@ def test_axes_keep_their_lengths_however_they_are_regrouped_and_united(data):
     assert [length(resolved(atoms)) for atoms in axes_made] == [cut, total // cut]
     assert [length(resolved(atoms)) for atoms in axes] == one
     held = {atom for atoms in axes for atom in resolved(atoms) if atom.held}
-    if not held:  # If no atoms are held, both lists have the same atoms in the same order.
+    # Axes are made of atoms, and a held atom must stay in its place. If no atoms are held, `axes` and `axes_made` have
+    # the same atoms in the same order.
+    if not held:
         assert [a for atoms in axes for a in resolved(atoms)] == [a for atoms in axes_made for a in resolved(atoms)]
     unite(axes_made[0], axis(cut))
     assert [length(resolved(atoms)) for atoms in axes] == one

@@ -47,9 +47,10 @@ def small(seed: int) -> tuple[tuple[Layer, ...], Problem, NetworkCertificate]:
 
 
 def sharpness(layers: tuple[Layer, ...], x: np.ndarray, certificate: NetworkCertificate, points: int) -> float:
-    """Returns the largest ratio of the bound L_i to the largest Hessian norm of that output.
+    """Returns the largest ratio, over samples i, of the bound L_i to the largest Hessian norm that was found.
 
-    The norms are found by power iteration at points of the ball.
+    L_i bounds the norm of the Hessian of the output on sample i in the ball. The norms are found by power iteration at
+    points of the ball.
     """
     assert certificate.window is not None
     theta, rho = trained(layers), certificate.window.ball

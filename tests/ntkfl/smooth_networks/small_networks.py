@@ -137,8 +137,8 @@ def residual(seed=0, width=24, features=4):
 def convolutional(seed, image, channels, activations, pools=True, blocks=(), biases=True):
     """Returns convolutional layers and a readout.
 
-    `channels` has the numbers of channels, those of the inputs first, and every layer has the image's stride. If
-    `pools`, the readout is applied to the mean over the pixels.
+    `channels` has the numbers of channels, those of the inputs first. Every layer convolves with the stride
+    `image.stride`. If `pools`, the readout is applied to the mean over the pixels.
     """
     rng, layers = np.random.default_rng(seed), []
     for k, (before, m) in enumerate(pairwise(channels)):

@@ -115,7 +115,7 @@ def claimed(certificate, residual=1.0, **start):
 
 
 def twins(_):
-    """Returns a false certificate, which uses too large a smallest singular value.
+    """Returns a false certificate: in place of the smallest singular value it uses a larger one, the second smallest.
 
     Two samples are nearly equal and have different labels.
     """

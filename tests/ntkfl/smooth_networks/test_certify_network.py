@@ -74,8 +74,8 @@ def test_windows_keep_to_the_certificate(net, mode):
 def test_the_claim_is_no_looser_than_it_has_to_be():
     """The claim is not much looser than necessary.
 
-    The distance is nearly the distance of the nearest fit, and nearly every input far from the boundary has its final
-    class.
+    The distance is nearly the distance of the nearest fit. For nearly every input far from the boundary, the
+    certificate proves that training leaves the class as it is.
     """
     net = module(1)
     problem = near(net, 4, CERTIFIED)
@@ -437,7 +437,8 @@ def test_a_network_that_is_not_covered_is_refused_by_name(network, why):
 def test_weights_of_a_convolution_with_as_many_numbers_in_another_shape_are_refused(shape):
     """Weights with as many numbers in another shape are refused.
 
-    This holds for a module's convolution of 2 channels and for a convolution of any width.
+    This holds for the convolution of a torch module, which has a fixed number of channels (here 2 at its input), and
+    for the convolution of a network from `wide`, which may have any width.
     """
     layers = nn.Unflatten(1, (2, 4, 4)), nn.Conv2d(2, 3, 3, padding=1), nn.Tanh(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
     net = nn.Sequential(*layers, nn.Linear(3, 1)).double()
@@ -467,7 +468,7 @@ def test_weights_beyond_float64_are_refused(size):
 
 
 def test_another_error_of_the_pass_keeps_its_own_words(monkeypatch):
-    """Only an error that is due to numbers beyond float64 is explained by large weights."""
+    """The message blames large weights only if the error is due to numbers beyond float64."""
 
     def fails(layers, x, norms):
         raise ValueError("the layers do not follow one another")
@@ -506,7 +507,10 @@ def _plain(self, x):
 )
 @pytest.mark.parametrize("readout", [None, 0.0, 1e300])
 def test_a_forward_that_is_not_torchs_own_is_refused(forward, what, readout, monkeypatch):
-    """A forward that is not torch's own is refused, even before a readout of zeros, or if the true outputs overflow."""
+    """A forward that is not torch's own is refused.
+
+    It is refused even if the network's readout is zero, or if the true outputs overflow.
+    """
     net, problem = module(1), near(module(1), 4, CERTIFIED)
     if readout is not None:
         nn.init.constant_(net[4].weight, readout)

@@ -345,8 +345,8 @@ def test_some_pixel_is_in_as_many_squares_as_is_said(side, stride, most):
 def test_a_neuron_comes_close_to_its_bound(name):
     """For one neuron f = phi(w x) the bound is nearly attained, so that half of the bound would be wrong.
 
-    For f = v phi(w x) the largest norm at points of a ball exceeds .3 of the bound for the ball. A bound that does not
-    grow with the ball would be wrong.
+    For f = v phi(w x) the largest norm of the Hessian at points of a ball exceeds .3 of the bound for the ball. A bound
+    that does not grow with the ball would be wrong.
     """
     theta = torch.linspace(-12, 12, 4001, dtype=torch.float64)
     second = torch.func.vmap(torch.func.grad(torch.func.grad(TORCH[name])))(theta)

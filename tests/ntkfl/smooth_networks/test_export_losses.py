@@ -243,7 +243,7 @@ def test_a_sample_that_may_get_a_pull_is_refused_and_no_other(kind, exported, tm
 
 
 def at_margin(certificate, side, part):
-    """Returns an input whose output exceeds the margin on its side.
+    """Returns an input whose output f is beyond the margin 1 on the side `side`, which is 1 or -1: side * f > 1.
 
     The output exceeds the margin by the share `part` of the movement that training may cause.
     """

@@ -39,7 +39,8 @@ SLOPES = {
 def test_series_are_within_a_unit_of_balls(name):
     """Series agree with ball arithmetic up to one unit of the last place.
 
-    The points are near 0, at the end of a series, at the end of erf's series, and far out.
+    The points are near 0, at the end of the range of an activation's series, at the end of the range of erf's series,
+    and far out.
     """
     rng, before = np.random.default_rng(0), ctx.prec
     edge = [0.0, 1e-30, -1e-12, 9.4999, 9.5, -9.5001, 30.0, -99.0, 0.5, -1.0, 2.0**-5, 124.9, 125.1, -250.5, 1e9]
@@ -114,7 +115,10 @@ def certified(name, visits=1.0, width=0.9):
     ],
 )
 def test_the_script_shows_what_is_certified(name, visits, tmp_path):
-    """The script's numbers agree with the certificate to a hundredth, and its inner bounds hold against torch."""
+    """The script's numbers agree with the certificate to one or two hundredths.
+
+    The intermediate numbers of the script agree with values that torch computes, or bound them.
+    """
     net, certificate = certified(name, visits)
     assert certificate.certified
     probes = np.random.default_rng(1).standard_normal((12, 4))
@@ -297,9 +301,10 @@ def test_a_layers_name_can_neither_break_nor_forge_the_answer(exported, tmp_path
 
 
 def test_the_factor_is_printed_for_the_step_without_means(exported, capsys):
-    """The printed factor is for p = 1 and the printed step alone.
+    """The printed factor is only for windows without means, so that p = 1, and with exactly the printed step eta'.
 
-    The proof has the factor 1 - p eta' (alpha - beta).
+    The proof has the factor 1 - p eta' (alpha - beta). In a window, which is a sequence of rounds, every model that
+    makes steps has at least the weight p in the means.
     """
     _, net, x, y, _ = script.loaded(exported[0])
     content = json.loads((exported[0] / "certificate.json").read_text())

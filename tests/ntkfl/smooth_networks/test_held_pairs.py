@@ -1,6 +1,7 @@
 """Tests of neurons that gather at kinks while both layers of a ReLU network are trained.
 
-The statements are those of docs/proofs/smooth_networks.md. A held pair is a neuron and a sample at whose kink it stays.
+The statements are those of docs/proofs/smooth_networks.md. A held pair is a neuron and a sample such that the neuron
+stays at the sample's kink.
 """
 
 from typing import NamedTuple

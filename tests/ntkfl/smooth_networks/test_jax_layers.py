@@ -91,9 +91,10 @@ def test_every_activation_is_read_with_numbers_before_and_behind(name):
 @pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("factor", [0.1, 1.0, 3.0, 30.0])
 def test_an_activation_of_a_multiple_of_a_sum_has_its_factor_in_every_bound(factor):
-    """The factor of an activation of a multiple of a sum is part of every bound.
+    """If an activation is applied to a sum times a factor, the factor is part of every bound.
 
-    When the norm of 3 I was taken as 1, the bound of this network's gradient was 3.17, but the gradient's norm is 3.35.
+    In earlier code the norm of 3 I, the map for the factor 3, was taken as 1. The bound of this network's gradient was
+    then 3.17, but the gradient's norm is 3.35.
     """
     rng = np.random.default_rng(0)
     shapes = (("a", (4, 6), 2), ("b", (6, 6), 2.4), ("c", (6,), 2.4))
@@ -197,7 +198,8 @@ def test_what_was_read_is_compared_with_the_function(monkeypatch):
     trees = jax_layers._references()
     monkeypatch.setattr(jax_layers, "_references", lambda: trees | {"tanh": trees["sin"], "sin": trees["tanh"]})
     params = drawn(a=(4, 3), d=(3, 1))
-    # At zero parameters the outputs alone would hide every difference except the scale.
+    # At zero parameters the outputs and gradients are 0 with tanh and with sine. So a comparison at these parameters
+    # alone would not find the difference.
     for given in (params, params | {"a": 0 * params["a"], "d": 0 * params["d"]}):
         with pytest.raises(ValueError, match="the outputs of the function are not those of the layers read from it"):
             layers_of(lambda p, x: jnp.tanh(x @ p["a"]) @ p["d"], given, 4)

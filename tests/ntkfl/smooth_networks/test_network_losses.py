@@ -203,7 +203,8 @@ def test_hubers_loss_is_squares_while_outputs_stay_near_their_labels():
 def test_a_band_narrower_than_rounding_is_still_no_point():
     """A band narrower than rounding counts as an interval, although its ends are one float.
 
-    The other bound, for targets that are single points, is not proved for it.
+    There is one bound for targets that are intervals, and another for targets that are single points. The second bound
+    is not proved for a band.
     """
     layers, x, f, _ = case(3)
     problem = Problem(x, 1 + f[:, 0] * 0)

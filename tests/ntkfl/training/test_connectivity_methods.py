@@ -195,7 +195,7 @@ def test_as_released_is_sequential_at_half():
 
 
 def test_plus_as_released_counts_an_anchor_s_gradient_at_w_too():
-    """As released, FedGuCci+ adds the gradient of an anchor's term at w to its gradient at w + e.
+    """As released, FedGuCci+ adds the gradient of an anchor's term at w to the gradient of this term at w + e.
 
     Here e is the perturbation, of length rho. Without calibration and with rho = 0, both gradients are at w. The result
     then equals the result of the released FedGuCci with twice the beta.

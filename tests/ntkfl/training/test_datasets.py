@@ -172,7 +172,8 @@ def test_labels_of_a_table_are_classes_where_they_look_so(labels, classes, tmp_p
 def test_whole_numbers_of_a_table_are_not_guessed_at(labels, tmp_path):
     """The kind of whole-number labels of a table is not guessed.
 
-    Labels 1..C suit cross-entropy and half squares, and the wrong loss must not be taken.
+    Labels 1..C suit cross-entropy, and they also suit half squares, the loss (f - y)^2 / 2. The wrong loss must not be
+    taken.
     """
     file = write_csv(tmp_path / "mine.csv", labels)
     kinds = sorted(set(labels))

@@ -68,7 +68,8 @@ def test_grouping_clients_changes_nothing_but_rounding(method):
 def test_numbering_the_clients_otherwise_changes_nothing_but_rounding(method):
     """Numbering the clients differently changes nothing but rounding.
 
-    Batches are full and no random numbers are drawn, since both would depend on a client's number.
+    Batches are full and no random numbers are drawn, since smaller batches and random numbers would depend on a
+    client's number.
     """
     options = {"alpha": "half"} if method.startswith("fedgucci") else {}
     run = run_of(method, options=options, work=LocalWork(batch_size=None, steps=3), participation=1.0)

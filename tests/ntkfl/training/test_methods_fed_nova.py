@@ -44,8 +44,8 @@ def test_unequal_steps_are_not_fedavg():
 def repeated(sizes=(1, 2, 4, 9, 3)):
     """Returns data in which each client has one sample several times.
 
-    With batches of one sample, a client takes as many steps as it has copies of its sample, each with its exact
-    gradient.
+    With batches of one sample, a client takes as many steps as it has copies of its sample. Each step uses the exact
+    gradient of the client's loss.
     """
     rng = np.random.default_rng(5)
     x, y = rng.standard_normal((len(sizes), 2)), 2 * rng.standard_normal(len(sizes))

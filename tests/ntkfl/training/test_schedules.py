@@ -51,8 +51,8 @@ def test_the_released_cycle_goes_from_the_rate_reached_down_and_up_to_near_twice
 def test_imas_schedules_as_released():
     """IMA's schedules are as in the released code.
 
-    With fewer passes the rate begins at the first rate again, cycles are those of the released code, and averaging
-    begins one round later.
+    With the exploration "epochs", in which the number of local passes decreases, the rate returns to its first value
+    when averaging starts. Cycles are those of the released code, and averaging begins one round later.
     """
 
     def of(exploration, released=True):
