@@ -218,7 +218,7 @@ class FederatedRun(Case):
 
     @cached_property
     def initial_gram(self) -> Estimate:
-        """H(0), (n, n), with the error from patterns within rounding of their kinks."""
+        """H(0), (n, n), with a bound on its rounding error. The activations of the float64 weights are exact."""
         return gram.finite_estimate(self.problem.x, self.weights.hidden)
 
     @cached_property

@@ -64,11 +64,11 @@ class InitialNetwork(Case):
     def reachable_deviation(self) -> Estimate:
         """An enclosure of the supremum of |H(w~, w^) - H(0)|_F over perturbations within R.
 
-        The enclosure reaches from a value that was found to an upper bound. Entry (i, j) counts the neurons that are
-        active on both samples. The entry loses at most D_ij neurons, namely those active on both with a pre-activation
-        within R of 0. It gains at most U_ij other neurons, namely those within R of being active on both. So the entry
-        moves by at most |x_i.x_j| max(D_ij, U_ij) / m. The value that was found is the largest one over some
-        perturbations that move every neuron by R along one direction.
+        The lower end of the enclosure is a value that a search has found. The upper end is an upper bound of the
+        supremum. Entry (i, j) counts the neurons that are active on both samples. The entry loses at most D_ij neurons,
+        namely those active on both with a pre-activation within R of 0. It gains at most U_ij other neurons, namely
+        those within R of being active on both. So the entry moves by at most |x_i.x_j| max(D_ij, U_ij) / m. The value
+        that was found is the largest one over some perturbations that move every neuron by R along one direction.
         """
         z, x, m = self.preactivations, self.problem.x, self.width
         on, inner = (z >= 0).astype(float), np.abs(x @ x.T)

@@ -44,7 +44,7 @@ def own() -> "dict[str, Statement]":
     order of their files.
 
     Raises:
-        ValueError: an id that is not its paper's, or an id given twice.
+        ValueError: an id that does not begin with the name of the statement's paper, or an id given twice.
     """
     by_id: dict[str, Statement] = {}
     for paper, name, module in modules():

@@ -58,8 +58,8 @@ class Claim(Formula):
         note: a text that is shown beside the formula.
         consequence: what a reader who relies on this form must change, if it differs from a form that holds.
         read: the kind of text from which the formula is read, if it differs from the source's.
-        reading: how sure the signs of a scanned formula are, the other places at which the formula occurs, and the
-            formula as it stands at these places.
+        reading: how sure the letters and signs of a scanned formula are, the other places at which the formula occurs,
+            and the formula as it stands at these places.
     """
 
     recorded: Outcome = Outcome.HOLDS
@@ -114,8 +114,8 @@ class Statement:
         meets all other hypotheses.
         says_left: how the left side is measured, in words.
         left_formula: the left side in the paper's symbols, one for each part, in plain text such as "max_r |u_r(t) -
-            u_r(0)|". The left side of a rate is a power, for example "exponent in m of ...". By default the formula has
-            the word left in its place.
+            u_r(0)|". The left side of a rate is a power, for example "exponent in m of ...". By default the word
+            "left" stands in place of this formula.
         uses: ids of the statements on which the statement rests.
         symbols: meanings of the statement's own symbols, if the glossary lacks the name or gives it another meaning.
         knobs: the horizontal axes of the statement's picture: symbols, or words of a case's description. By default
@@ -190,7 +190,7 @@ class Statement:
         return replace(self, **claims)
 
     def provenance(self, form: Form) -> Provenance:
-        """The source of a form's signs; repaired and new forms are this project's own.
+        """The kind of source of a form's letters and signs; repaired and new forms are this project's own.
 
         Args:
             form: one of the statement's forms.
@@ -295,7 +295,7 @@ class Statement:
 
         Args:
             symbol: a symbol of the formula.
-            value: the value of its last part.
+            value: the value of the right side's last part.
             constants: values of the other symbols.
             form: one of the statement's forms; default: the form of which mutants are made.
         """

@@ -151,8 +151,8 @@ def approaching(lam: float, between: np.ndarray, cross: np.ndarray, extra: np.nd
     From rung to rung eps falls by a factor of 64, and all else stays the same.
 
     `lam` is the diagonal of K(X, X). `between`, (n_k, n_k), is symmetric with a zero diagonal and entries within [-1,
-    1]; `cross` is (n_k, n - n_k). `extra`, (n - n_k, r), gives the covariance of the other clients' samples that this
-    client's samples do not explain.
+    1]; `cross` is (n_k, n - n_k). `extra`, (n - n_k, r), gives the part of the other clients' samples' covariance that
+    this client's samples do not explain.
     """
     k = len(between)
     first = lam / (16 * k)

@@ -1,6 +1,7 @@
-"""The case of a finite ensemble of joint draws of client networks on the clients' data.
+"""The case of a finite ensemble: finitely many draws, and the data of the clients.
 
-Its moments are balls: intervals with midpoint and radius (python-flint), which enclose the exact value.
+In each draw, one network for each client is drawn, jointly for all clients. The moments of the ensemble are balls:
+intervals with midpoint and radius (python-flint), which enclose the exact value.
 """
 
 from collections.abc import Sequence
@@ -164,7 +165,7 @@ class Ensemble(Case):
 
     @property
     def kink_distance(self) -> float:
-        """The least excess of a sample's distance from a kink over the clients' distance from the averaged network.
+        """The least margin by which a kink is farther from the averaged network than the clients' networks are.
 
         For a unit of the averaged network and a sample take the distance of the unit's hidden weights from the nearest
         weights that put the kink of the unit on the sample. Subtract the largest distance of a client's hidden weights

@@ -41,7 +41,7 @@ OF_A_ROUND = "mean_c |theta_c - theta'| / |theta' - theta|"
 
 RUNGS = {round(2 ** (8 + half / 2)): 40 for half in range(11)}  # maps a width to the number of networks
 DRAWS = 8  # number of independent draws of B, each from 8 replicates of SAMPLING
-# the number of draws changes the error more than the number of starts, since starts are stratified
+# the error depends more on the number of draws than on the number of starts, since starts are stratified
 SAMPLING = {"draws": 512, "starts": 16}
 
 

@@ -59,7 +59,7 @@ def _constants_f1(case: CubeNetworks) -> dict:
 def _measure_f1(case: CubeNetworks) -> tuple[Estimate, Estimate, Estimate]:
     """Three quantities: barriers, largest losses, and the largest gap.
 
-    For each loss the barriers are 0 at both ends of the segment, and then the exact barrier.
+    For each loss there are three barriers: the number 0 for each end of the segment, and then the exact barrier.
     """
     barriers, largest, farthest = _suprema(case)
     zero = Estimate.exact(0.0)

@@ -1,6 +1,6 @@
 """Statements on the barriers of given networks (fedgucci/R2, fedgucci/R3, fedgucci/sure).
 
-The bound of fedgucci/sure holds without probability.
+The bound of fedgucci/sure holds with certainty, and not only with some probability.
 """
 
 import numpy as np

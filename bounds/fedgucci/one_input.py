@@ -128,7 +128,10 @@ def _constants_f7(case: CubeNetworks) -> dict:
 
 
 def _mean_distance(case: CubeNetworks) -> tuple[Estimate, Estimate]:
-    """The mean of |(U_2 - U_1) x| over the inputs, and this mean together with the largest value."""
+    """Two left sides, made of the values of |(U_2 - U_1) x| at the inputs.
+
+    The first is the mean over the inputs. The second has two entries: this mean and the largest value.
+    """
     apart = distance_of_sides(case)
     mean = mean_of(apart)
     return mean, Estimate.stacked([mean, apart[int(np.argmax(apart.value))]])

@@ -89,8 +89,9 @@ def _off_limit(ladder: GroupLadder) -> list:
 
 
 STATEMENTS = (
-    # With eleven widths the bias shows in the fit without the two smallest widths; a next-order term would only fit
-    # noise.
+    # At a finite width the slope is biased, since the claimed power is only approached in the limit. With eleven widths
+    # this bias shows when the line is fitted without the two smallest widths. So no next-order term is fitted here; it
+    # would only fit noise.
     width_rate(
         "fedgucci/X3",
         "The group barrier tends to -E_x Var_k of the kernel predictions: exponents -1/2, -3/4 and -1",

@@ -98,7 +98,7 @@ def _eighths(rng: np.random.Generator, shape) -> np.ndarray:
 
 
 def _some(rng: np.random.Generator, count: int) -> tuple[int, ...]:
-    """The clients of one round, which are any number of all clients."""
+    """The clients of one round: one client, all clients, or any number between."""
     return tuple(int(c) for c in np.sort(rng.permutation(count)[: rng.integers(1, count + 1)]))
 
 
@@ -154,7 +154,7 @@ class RescaledFedAvg(Claim):
 
 
 def _exactly(part: sp.Expr, constants: Mapping[Any, Any]) -> sp.Expr:
-    """The value of a step size as an exact number, if the symbols have the float values of a case."""
+    """The value of a step size as an exact number. The float values of its symbols are taken as exact."""
     missing = sorted(str(s) for s in part.free_symbols if s not in constants)
     if missing:
         raise KeyError(f"no value for {', '.join(missing)} in the step {part}")

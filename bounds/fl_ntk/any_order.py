@@ -139,9 +139,10 @@ def _small(seed: int) -> OrderedTraining:
 
 
 def small_case(seed: int, distance: float, width: int, aim: Aim, **broken: Any) -> OrderedTraining:
-    """A case whose labels are at `distance` times their size from the outputs.
+    """A case whose labels, as a vector, are at the distance `distance` times s from the outputs.
 
-    Some cases have nearly equal samples. A few neurons are near kinks.
+    s is a random number from 1 to 100, the standard deviation of the hidden weights. Some cases have nearly equal
+    samples. A few neurons are near kinks.
     """
     rng = np.random.default_rng([seed, 11])
     n, d, size = int(rng.integers(2, 5)), 5, 10.0 ** rng.uniform(0, 2)
@@ -376,7 +377,8 @@ STATEMENTS = (
         says_left=ANY_ORDER.says_left.replace("eta r^2 of a step", "eta r^2 of a step, r the slope of the loss,"),
         families=(OTHER_LOSSES,),
         necessity={
-            # With 8 neurons, and outputs up to 3 below their margin, neurons cross kinks that W* has not crossed.
+            # With 8 neurons, and outputs up to 3 below their margin, training moves neurons across kinks, although W*
+            # has these neurons on the same side of the kinks as the checkpoint.
             "certified": lambda: loss_case(9, HINGE, 3.0, 8, "distance"),
             # The network is certified, but steps are 1.5 times as long as allowed.
             "steps": lambda: loss_case(6, HINGE, 1e-3, 64, "distance", longer=1.5),

@@ -65,7 +65,10 @@ def _families(options: Options) -> tuple[Family, ...]:
 
 
 def _two_samples() -> KernelCase:
-    """Two orthogonal samples on two clients, with two local steps. Each client fits its sample twice as fast."""
+    """Two orthogonal samples on two clients, with two local steps.
+
+    In a local step each client fits its sample twice as fast as in a step of gradient descent on all the data.
+    """
     problem = Problem(np.eye(2), np.ones(2), np.arange(2), name="two orthogonal points, a client each")
     return KernelCase(problem, Setup(eta_local=1.0, local_steps=2, rounds=1))
 
@@ -190,7 +193,7 @@ class DivergenceLadder(Rungs):
 
 
 def _ladder(partition: str, local_steps: int, seed: int) -> DivergenceLadder:
-    """The ladder on digits of four clients, whose first network has this seed."""
+    """The ladder on digits of four clients. The seed is the seed of the digits and of the ladder's first network."""
     problem = data.digits(n=20, seed=seed, clients=4, partition=partition)
     return DivergenceLadder(problem, Setup(eta_local=0.3, local_steps=local_steps, rounds=CLIENT_ROUNDS), seed)
 

@@ -158,7 +158,7 @@ def _convex_runs(draw: DrawFn) -> ConvexRun:
     """Small runs on any data with labels -1 and +1, with step sizes on both sides of the limit.
 
     No neuron is at its kink. For a neuron at its kink, rounding would decide in the engine whether the neuron is
-    active, but not in H(0).
+    active. In the computation of H(0), rounding would not decide this.
     """
     x = draw(points((1, 4), (1, 3)))
     owner = draw(partitions(len(x), clients=(1, 3)))

@@ -62,7 +62,9 @@ def _round(
 ) -> tuple[Canonical, ...]:
     """E r r', E r m' and E m m' after r <- r - ahead H m - pushed H w and m <- m + kept w.
 
-    w is P r - S m at the samples of the drawn clients and 0 elsewhere; `fits` is (P, S).
+    w is P r - S m at the samples of the drawn clients and 0 elsewhere; `fits` is (P, S). The factors `ahead`, `pushed`
+    and `kept` are numbers: `ahead` says how far the memory m moves the residual r in every round, `pushed` how far w
+    moves r, and `kept` how much of w is added to the memory.
     """
     c, x, b = map(Canonical, known)
     p, q = fits
@@ -80,8 +82,8 @@ def _round(
 def _moments() -> tuple[sp.MatrixExpr, ...]:
     """The moments of SCAFFOLD, and then those of FedDyn.
 
-    In every round of FedDyn the effect on the outputs of the noise that the server has summed up is subtracted from the
-    residual. The comments and `OF_SUM` call this effect x; the variable x is E r m'.
+    FedDyn's server sums up noise, and the summed noise has an effect on the outputs. In every round this effect is
+    subtracted from the residual. The comments and `OF_SUM` call this effect x; the variable x is E r m'.
     """
     later = LATER * (H / N - D) + LENGTH * IDENTITY
     c, x, b = _round(OF_SCAFFOLD, eta_global * LENGTH / N, eta_global / s, 1 / LENGTH, (RESPONSE, later))

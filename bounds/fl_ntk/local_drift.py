@@ -59,7 +59,10 @@ def _distance_constants(case: FederatedRun) -> dict:
 
 
 def _farthest(case: FederatedRun, pairs) -> Estimate:
-    """max_r |w_{k,c,r} - u_r| for pairs (local weights, server weights), (pairs, N, k = 1..K)."""
+    """max_r |w_{k,c,r} - u_r|, for every pair of local weights and server weights, every client c, and k = 1..K.
+
+    The shape is (pairs, N, K).
+    """
     with precision(case.bits):
         moves = [local[1:] - server for local, server in pairs]
         # as products, since the power 2 of a ball that contains 0 is not finite

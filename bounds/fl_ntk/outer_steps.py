@@ -51,7 +51,11 @@ def of_momentum(case: RandomRound) -> dict:
 
 
 def measure(case: RandomRound) -> tuple[Estimate, ...]:
-    """E r r' after two rounds, over every choice and by the library, and E r u' and E u u' over every choice."""
+    """E r r' twice, and then E r u' and E u u', all after two rounds.
+
+    E r r' is computed once by enumerating every choice, and once by the library. The other two are computed by
+    enumerating every choice.
+    """
     return case.after_two(case.with_memory(2), case.library(case.setup.eta_global))
 
 

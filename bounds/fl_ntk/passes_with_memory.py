@@ -18,7 +18,7 @@ from ntkfl import Estimate
 
 
 def _drawn(seed: int) -> DrawnMemory:
-    """One to three of three clients, with one pass over the samples in one round and two in the other.
+    """One to three of three clients. In one of the two rounds they pass over the samples once, and in the other twice.
 
     FedDyn's alpha is .1 to 2.
     """

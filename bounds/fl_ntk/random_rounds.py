@@ -31,7 +31,7 @@ def _own(matrix: sp.MatrixExpr) -> sp.MatrixExpr:
 
 
 def _moments() -> tuple[sp.MatrixExpr, sp.MatrixExpr]:
-    """E r r' after a round, once for each of the two measurements."""
+    """E r r' after a round, once for each of the two measurements: over every choice, and by the library."""
     batches = sp.MatAdd(
         *(
             eta_local**2 * ((gamma - 1) * e * C * e + delta * e * diagonal * e)

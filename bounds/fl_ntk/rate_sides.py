@@ -15,8 +15,9 @@ SIZES = (3, 2, 2)
 
 
 def _drawn(seed: int) -> DrawnMemory:
-    """One to three clients, in turn with up to four local steps on all samples or with one pass over them.
+    """One to three clients, which are drawn in each round.
 
+    For even seeds they take up to four local steps on all samples, and for odd seeds they pass over the samples once.
     alpha and the step sizes are random.
     """
     rng = np.random.default_rng([seed, 12])

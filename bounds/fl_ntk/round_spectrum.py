@@ -100,7 +100,7 @@ def _square(r: arb_mat, inverse: arb_mat) -> arb:
 
 
 def _overshooting() -> KernelCase:
-    """Three local steps with eta_l q near 2, for which the condition does not hold.
+    """Three local steps with eta_l q near 2, for which the hypothesis no-local-overshoot does not hold.
 
     The bound takes f_K at the largest eigenvalue of the kernel as the least value of f_K. In this case f_K is larger at
     the largest eigenvalue than at the other one.

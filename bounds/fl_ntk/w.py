@@ -118,7 +118,9 @@ EPS = np.finfo(float).eps
 
 limit_gram = sp.MatrixSymbol("H_inf", n, n)
 inner = sp.MatrixSymbol("G", n, n)
-farthest = sp.Symbol("c_max", positive=True)  # max_s |X^T (c_T * s)|
+# max_s |X^T (c_T * s)| over the initial activation patterns s; c_T = H_inf^-1 (I - M^T)(y - y(0)) has the coefficients
+# of the movement on the samples' features, where M is the map of a round and T the number of rounds
+farthest = sp.Symbol("c_max", positive=True)
 VARIANCE = sp.Trace(limit_gram * (inner - limit_gram))  # sum of G_ij^2 p_ij (1 - p_ij), since H_inf = G p
 OUTPUT = sigma**2 * sp.Trace(inner) / 2
 

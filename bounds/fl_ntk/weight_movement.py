@@ -48,7 +48,9 @@ from bounds.mutants import index_shifted, power, replaced, without
 from bounds.symbols import K, R, delta, eta_local, lam, m, mu, n, r0, rho, sigma, t
 from ntkfl.problem import Setup
 
-DELTA = 1e-9  # small, since delta is a term of the proof's bound on J; a small delta hardly changes the logarithms
+# The proof's bound on |J(k,t) - J(0,0)|_F contains delta as a term. So delta is small here, in order that this term is
+# small. A small delta hardly changes the logarithms.
+DELTA = 1e-9
 
 y0, ratio = sp.symbols("|y(0)| x", positive=True)
 LOGS = sp.log(m / delta) * sp.log(n / delta) ** 2

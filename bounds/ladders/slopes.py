@@ -79,8 +79,8 @@ def slope(
     the two smallest.
 
     With `errors` the interval contains the intervals of all values within these errors, and a power is refuted only if
-    it is refuted for all such values. In this second claim, if sizes have several samples, the weights of the sizes
-    follow from the noise of the given values.
+    it is refuted for all such values. If sizes have several samples, each size has a weight in the fits that decide
+    about a power. These weights follow from the noise of the given values alone, also for the other such values.
 
     Raises:
         ValueError: fewer than four sizes, or errors that are not one finite number of at least 0 for each size.
@@ -138,7 +138,7 @@ def _largest_change(logs: np.ndarray, shifts: np.ndarray, biased: bool, single: 
     Let L, S and E be the slopes of the line, of the line without the two smallest sizes and of the biased fit. The ends
     of the interval without noise are the smallest and the largest of S, 2 L - S, E and 2 L - E. Each is linear in the
     heights. The standard error of the line is a norm of its residuals, which change by at most the norm of the shifts.
-    No standard deviation over resamples changes by more than E may change.
+    The bound on the change of E also bounds the change of every standard deviation over resamples.
     """
     unit = np.eye(len(logs))
     line, next_order = _exponent(logs, unit, False), _exponent(logs, unit, biased)
@@ -179,12 +179,13 @@ def _admitted(
     The noise of a size is the noise of its own samples or the mean noise over the sizes, whichever is larger; the noise
     is scaled up if no curve fits. If no size has two samples, the noise is what remains after the best curve is
     subtracted. Since the noise differs between the sizes, the t-quantile uses Satterthwaite's degrees of freedom of the
-    line's slope. If every size has two samples or more, these are at most the degrees of freedom of all samples
-    together.
+    line's slope. If every size has two samples or more, Satterthwaite's degrees of freedom are at most the degrees of
+    freedom of all samples together.
 
     Each interval contains the intervals of all heights that differ from the given heights by at most `shifts`. The
-    distance of the heights from a curve, with any power, changes by at most the norm of the shifts. The distance from
-    the best curve, which limits the distances of the curves that fit, also changes by at most this norm.
+    distance of the heights from a curve, with any power, changes by at most the norm of the shifts. The distance of the
+    heights from the best curve also changes by at most this norm. It is the distance of the best curve that limits how
+    far from the heights a curve that fits may be.
     """
     freedom = (counts - 1).sum()
     if freedom:

@@ -19,12 +19,13 @@ from bounds.vocabulary import UNCHARGED
 # authority on names and outcomes, and it is not part of the repository. This file differs from the list in the
 # following points. F3-equality has a repaired form here, which is the equality that does hold; its mutants must be
 # caught. The list calls every form of our own "repaired"; here a form is "new" if it repairs nothing that is printed.
-# In the list I7 and I8-nonzero have the nature "substance"; by the papers' texts I7 is a misprint, I8-nonzero a
-# reading, and F2-lipschitz an assumption that is met. Two kinds of difference have natures of their own: a difference
-# that may be due to the scan of a paper, and a difference that only a report mentions. In the list X.10 is an equality
-# with an open outcome; here it is a rate, because X.10 claims what is left at each order of the width. Rows that end in
-# "own" are the project's own. Some are single exponents and coefficients, which the list has in groups only. The others
-# are true forms of statements for which the list has a false reading.
+# In the list I7 and I8-nonzero have the nature "substance". By the papers' texts the nature of I7 is a misprint, and
+# the nature of I8-nonzero is a reading. Also by the papers' texts, F2-lipschitz is an assumption that is met. Two kinds
+# of difference have natures of their own: a difference that may be due to the scan of a paper, and a difference that
+# only a report mentions. In the list X.10 is an equality with an open outcome; here it is a rate, because X.10 claims
+# what is left at each order of the width. Rows that end in "own" are the project's own. Some are single exponents and
+# coefficients, which the list has in groups only. The others are true forms of statements for which the list has a
+# false reading.
 LINES = Path(__file__).with_name("promised_forms.csv").read_text().splitlines()[1:]
 ROWS = [tuple(line.split(",")[:5]) for line in LINES]
 

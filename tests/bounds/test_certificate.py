@@ -102,7 +102,7 @@ def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_l
 
 
 def test_small_steps_certify_all_shapes_of_clients():
-    """Networks with each shape of clients are certified, and keep the promise over 200 rounds.
+    """Networks are certified for each listed number of clients and local steps, and keep the promise over 200 rounds.
 
     This shows that the test above is not vacuous.
     """

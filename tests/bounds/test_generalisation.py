@@ -196,7 +196,8 @@ def test_samples_of_other_seeds_are_other_samples_and_a_case_says_which():
 def test_the_informal_theorem_fails_for_losses_that_do_not_vanish_at_the_label(loss):
     """The ratio of the two sides grows for such losses, and does not grow for a loss that vanishes at the label.
 
-    The means over held-out samples are taken as exact. With their sampling errors only the constant loss decides.
+    The means over held-out samples are taken as exact. With the sampling errors of these means the theorem is called
+    violated only for the constant loss; for the other losses the outcome is unresolved.
     """
     statement = get("fl-ntk/T4.3")
 
@@ -221,7 +222,8 @@ def test_every_family_has_a_strategy_whose_cases_can_be_judged(label):
     def holds_or_not(case):
         met = [h.met(case) for h in statement.required(form)]
         if all(met):
-            with suppress(NoSlope):  # A loss that is 0 is no power of n.
+            # If a loss is 0, no power of n fits the loss, and there is no slope to compare.
+            with suppress(NoSlope):
                 comparison = judge(statement, form, case)
                 assert np.isfinite([comparison.left.value, comparison.right.value]).all()
 

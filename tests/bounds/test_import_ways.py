@@ -1,6 +1,6 @@
 """Tests of imports: what `bounds` exports is imported from `bounds` itself.
 
-The parts of a statement come from few modules of its paper.
+A statement's module may import from only a few other modules in the folder of its paper.
 """
 
 import ast

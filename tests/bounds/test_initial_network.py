@@ -95,7 +95,8 @@ def test_most_crowded_against_every_radius(seed, width, sigma):
         for r in [*own * (1 + 1e-12), *np.linspace(0, 4 * sigma, 200)[1:]]:
             excess.append((own < r).mean() - slope * r)
     excess_at, largest = share - slope * radius, max(excess)
-    # If no excess is positive, the largest excess is 0, at radii within which no neuron can cross a kink.
+    # If no excess is positive, the largest excess is 0. It belongs to radius 0, within which no neuron can cross a
+    # kink.
     if largest > 0:
         assert abs(excess_at - largest) < 1e-9
     assert any(abs((own <= radius * (1 + 1e-12)).mean() - share) < 1e-12 for own in distances)

@@ -84,9 +84,10 @@ def test_the_claim_is_that_of_the_certificate(loss):
 
 @pytest.mark.parametrize("loss", [SQUARES, band(0.01)], ids=lambda loss: loss.name)
 def test_a_sample_that_comes_too_often_leads_away_from_the_fits(loss):
-    """The sums of each sample's steps in numpy are as stated, and the distance to the fits grows.
+    """If one sample is used too often, the distance to the fits grows.
 
-    If the sums are equal for all samples, the distance falls.
+    The test takes the steps of a window in numpy. For each sample it adds up the step sizes. The two sums have the
+    ratio `uneven` and the least value `least` of the case. If the sums are equal for all samples, the distance falls.
     """
     case = uneven_case(2, "fc:2:erf", 20, loss, 0.01 * (loss is not SQUARES))
     net, x = FloatNetwork(layers_of(wide(case.spec), case.params, 4)), case.problem.x

@@ -165,7 +165,9 @@ def test_the_identities_are_never_violated_whatever_the_units(seed, scale, eta_g
     statement = get(identity)
     outcome = judge(statement, statement.mutated_form, case).outcome
     assert outcome is not Outcome.VIOLATED
-    if scale == eta_global == 1:  # With other scales v_1 may consist of rounding errors only.
+    # v_1 is the change of the outputs by certified neurons, whose activation no movement within R changes. With another
+    # `scale` or `eta_global`, v_1 may consist of rounding errors only.
+    if scale == eta_global == 1:
         assert outcome is Outcome.HOLDS
 
 
@@ -297,7 +299,8 @@ def test_with_more_local_steps_something_remains_for_a_while():
     """The printed bound on B_3, the third part of the weights' movement, fails at intermediate numbers of rounds T
     only.
 
-    For large T, B_3 vanishes, because the labels y no longer influence the result of either map.
+    For large T, B_3 vanishes. The reason is that the labels y enter through two products: y times the T-th power of a
+    round's map, and y times (I - rho H)^T. For large T both products are almost 0.
     """
     x = np.array([[1.0, 0.0], [0.5, np.sqrt(0.75)]])
     case = KernelCase(Problem(x, np.array([1.0, 0.5])), Setup(eta_local=0.4, local_steps=3))

@@ -117,7 +117,9 @@ def test_a_round_without_noise_is_evaluated_and_a_negative_standard_deviation_re
         off = np.abs(np.asarray(measured.value) - np.asarray(claimed.value))
         assert (off <= np.asarray(measured.error) + np.asarray(claimed.error)).all()
     sizes = [np.abs(measured.value).max() for measured in left]
-    of_noise = 3 if name == "drawn-memory" else 0  # the number of moments that contain the sum of all noise
+    # Some moments have a factor x, the effect on the outputs of the noise that FedDyn's server has summed up. Without
+    # noise these moments are 0. `of_noise` is their number; they come last.
+    of_noise = 3 if name == "drawn-memory" else 0
     assert min(sizes[: len(sizes) - of_noise]) > 0.01 and max(sizes[len(sizes) - of_noise :], default=0) < 1e-14
     louder = statement.evaluate(constants | {sigma: 0.5})
     apart = [

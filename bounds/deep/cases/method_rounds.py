@@ -58,6 +58,8 @@ class MethodRounds(SmallNetwork):
     def claimed(self) -> Rounds:
         """The claim of the certificate. If nothing is certified: the claim for a network without curvature.
 
+        A network without curvature is linear in its weights.
+
         Raises:
             ArithmeticError: neither exists.
         """

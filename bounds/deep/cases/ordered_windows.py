@@ -254,9 +254,9 @@ def uneven_case(seed: int, spec: str, width: int, loss: ConvexLoss = SQUARES, in
     """Two samples, of which the first is used far more often than the second.
 
     Steps on the first sample alone lead away from the models that fit both samples. The gradient of the first sample
-    leads to models that fit this sample. From such a model the nearest fit of both samples is about as far as from the
-    checkpoint. Only second derivatives decide which of these two distances is smaller. `inside` is how far each label
-    lies inside its interval of minimisers, measured from an end.
+    leads to models that fit this sample. From such a model to the nearest fit of both samples it is about as far as
+    from the checkpoint to the nearest fit of both samples. Only second derivatives decide which of these two distances
+    is smaller. `inside` is how far each label lies inside its interval of minimisers, measured from an end.
     """
     import torch
 

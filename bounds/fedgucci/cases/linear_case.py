@@ -144,7 +144,8 @@ def _number(value: Any, arithmetic: Any) -> Any:
     evaluated = evaluate(value, {})
     if arithmetic is rational:
         return ball(float(evaluated.value), float(evaluated.error))
-    # The finer run takes an end of the enclosure, so that the width of the enclosure is part of the runs' difference.
+    # `evaluated` encloses the number. The run in double arithmetic takes the middle of this enclosure. The finer run
+    # takes the upper end, so that the width of the enclosure is part of the runs' difference.
     return float(evaluated.value) if arithmetic is double else extended(evaluated.value) + extended(evaluated.error)
 
 

@@ -143,7 +143,7 @@ def _any_cube(*of) -> SearchStrategy[LowLossCube]:
 def low_loss_cubes(
     shape: tuple[int, int], side: float, *, count: int = 2, own: bool = False, level: float = 1.5, trials: int = 5
 ) -> Family:
-    """Small networks, with h l + h <= 8, and 8 inputs for each client.
+    """Small networks with h hidden units and l features, where h l + h <= 8, and 8 inputs for each client.
 
     epsilon is `level` times the largest loss on the segments from the anchor to PILOTS networks of the cube.
     """

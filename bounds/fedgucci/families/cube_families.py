@@ -1,7 +1,9 @@
-"""Families of networks drawn in a cube: where bounds are sharpest, for every loss, for several outputs, and groups.
+"""Families of networks drawn in a cube.
 
-In cases with far labels the absolute and the squared loss have a barrier. Far labels are far from the outputs, on the
-side opposite to the gap at the midpoint.
+There are families for which bounds are sharpest, families for every loss, families with several outputs, and groups of
+networks. In cases with far labels the absolute and the squared loss have a barrier. The gap at the midpoint of the
+segment between two networks is the output of the averaged network minus the average of the two outputs. Far labels are
+far from the outputs, on the side opposite to this gap.
 """
 
 from dataclasses import replace
@@ -48,8 +50,8 @@ OTHER_LOSSES = (
 def loss_families(options: Options) -> tuple[CubeFamily, ...]:
     """The families of `sharp_families` with absolute loss, and smaller families with the other losses and C outputs.
 
-    With the user's inputs the absolute and the logistic loss have the signs of the labels, and cross-entropy has three
-    drawn classes.
+    With the user's inputs the absolute and the logistic loss get the signs of the user's labels as labels, and
+    cross-entropy gets three classes, which are drawn.
     """
     absolute = sharp_families(options)
     if options.data is None:

@@ -29,7 +29,10 @@ SIZE = Loss("size", lambda z, y: np.linalg.norm(z - y, axis=-1), 1.0, "|z - y|_2
 
 @dataclass(frozen=True, eq=False)
 class GapSegment(Segment):
-    """A segment between two networks whose outputs are z = f - alpha f_1 - (1 - alpha) f_2."""
+    """A segment between two networks. Its outputs are the gap z = f - alpha f_1 - (1 - alpha) f_2.
+
+    f is the output of the network on the segment; f_1 and f_2 are the outputs of the two networks.
+    """
 
     def coefficients(self, channel: int) -> np.ndarray:
         """The coefficients of one output of z on the pieces of each sample, (n, k + 1, 3), the constant term first."""

@@ -103,7 +103,7 @@ class DrawnMemory(SmallRound):
     def moments(self, method: str, rounds: int) -> Estimate:
         """E z z^T after `rounds` rounds from r = y, over every choice. z is (r, m), or (r, m, x) for FedDyn.
 
-        x is the effect on the outputs of the noise that FedDyn's server has summed up.
+        FedDyn's server sums up noise. x is what the summed noise adds to the outputs.
         """
         n, share = self.problem.n, self.cohort / len(SIZES)
         second, unit = np.zeros((3 * n, 3 * n)), np.eye(n)
@@ -117,7 +117,8 @@ class DrawnMemory(SmallRound):
         for number in range(rounds):
             cohorts = [maps @ second @ maps.transpose(0, 2, 1) for maps in self.maps(method, self.steps(number))]
             second = np.mean([after.mean(axis=0) for after in cohorts], axis=0) + self.noise**2 * jump @ jump.T
-        # the error is relative to this size, since without noise the terms of x cancel
+        # The error is relative to this size, the largest of the sums of absolute values of terms. The moments
+        # themselves would be too small as a size, since without noise the terms of x cancel.
         size = float((np.abs(projection) @ np.abs(second) @ np.abs(projection.T)).max())
         moments = projection @ second @ projection.T
         return Estimate(moments, np.full(moments.shape, self.ROUNDINGS * EPS * size), "rounding, generous")

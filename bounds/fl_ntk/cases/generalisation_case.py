@@ -303,8 +303,8 @@ SAMPLES = (
 def sample_families(options: Options) -> tuple[Family, ...]:
     """Families on the sphere, or one on the user's data.
 
-    On the sphere they have y = x_1/2 at sizes n for which the bound is below 1, random signs at the same sizes, and
-    small samples.
+    There are three families on the sphere. In the first the labels are y = x_1/2, and the sizes n are such that the
+    bound is below 1. In the second the labels are random signs, at the same sizes. In the third the samples are small.
     """
     if options.data is None:
         return tuple(family.with_trials(options.trials) for family in SAMPLES)

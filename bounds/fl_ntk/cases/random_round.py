@@ -59,7 +59,10 @@ class SmallRound(Case):
         return tuple(Estimate(whole[pair], error[pair], second.method) for pair in pairs)
 
     def after_two(self, second: Estimate, regime: RandomRegime) -> tuple[Estimate, ...]:
-        """E r r^T after two rounds, over every choice and by the library, and then the other blocks of E z z^T."""
+        """E r r^T after two rounds, twice, and then the other blocks of E z z^T.
+
+        The first E r r^T is computed by enumerating every choice, the second by the library.
+        """
         residual, *others = self.moments_of(second)
         mean = regime.residual(2)
         return residual, self.rounded(regime.covariance(2) + np.outer(mean, mean)), *others

@@ -24,7 +24,7 @@ TIME = 0.5
 TIMES = np.linspace(0, TIME, 65)  # the times at which the hypotheses are checked
 TRIALS = 12
 SAMPLES, FEATURES, WIDTH, HELD = 4, 6, 64, 6
-DRAWS = 200  # largest number of draws of data and network; HELD neurons are held in a third of all draws
+DRAWS = 200  # largest number of draws of data and network; in a third of all draws, kinks hold HELD neurons
 KINK_MARGIN = 0.3  # the least distance from its kink at which a pair that is not held starts
 BETWEEN = (0.25, 0.75)  # the range of psi, the share of time that a held pair is active, for drawn pairs
 CLIENTS, LOCAL_STEPS = 2, 3
@@ -111,7 +111,8 @@ class SlidingLadder(Case):
     def _descend(self, time: float, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The two results of `runs` for one step size, (starts,) each.
 
-        `places` are in units of the step that the pair's own sample makes.
+        `places`, (starts, pairs), says where the held neurons start relative to their kinks. The unit is the length of
+        the step to which the pair's own sample leads.
         """
         neuron, sample = self.pairs.T
         a = self.weights.signs / np.sqrt(len(self.weights.signs))

@@ -18,10 +18,10 @@ stays within R of its start.
 
 Proof: docs/proofs/certificates.md#any-stable-step.
 
-H is the middle of the two bounds on the kernel. So B has (D + U) / 2 where the bound of certificate.py has max(D, U),
-which is up to twice as large, and twice as large where D or U is 0. The choice of p is a trade-off: |S| |S^-1| =
-(mu/lam)^(p/2) multiplies E, but for p < 1 the frozen map contracts more slowly, and for p = 0 it may not contract at
-all (X.5).
+H is the middle of the two bounds on the kernel. So B has (D + U) / 2 where the bound of certificate.py has max(D, U).
+This maximum is at most twice as large as (D + U) / 2, and it is twice as large where D or U is 0. The choice of p is a
+trade-off: |S| |S^-1| = (mu/lam)^(p/2) multiplies E, but for p < 1 the frozen map contracts more slowly, and for p = 0
+it may not contract at all (X.5).
 
 Rounding: S is exactly the float64 matrix V diag(nu^(p/2)) of H's eigenpairs; S^-1 and all products are balls,
 that is, intervals with midpoint and radius (python-flint).
@@ -99,7 +99,11 @@ def scan(
 def trial_radii(
     problem: Problem, setup: Setup, given: Start, powers: tuple[float, ...], count: int = TRIAL_RADII
 ) -> np.ndarray:
-    """Radii from `need` at E = 0 up to where E, which is about |G| #{|s| < R} / (2mn), leaves no contraction."""
+    """Radii from `need` at E = 0 up to a radius at which E leaves no contraction (q < 1).
+
+    At radius R the number E is about |G| #{|s| < R} / (2mn). Here |G| is the norm of the matrix of the
+    |x_i.x_j|, and #{|s| < R} is the number of pairs of a neuron and a sample whose kink is at a distance below R.
+    """
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
     distances, gram = given.counts.distances[given.counts.distances > 0], _gram_abs(given)
     needs = [c.need for c in (f.candidate(0.0, 0.0, 0.0) for f in frozen) if c.rate < 1]

@@ -93,7 +93,10 @@ contracting_families = with_own(small_steps, NEAR_LABELS)
 
 
 def spectrum(case: FederatedRun) -> dict:
-    """The values of lambda and kappa of H(0), certified, and of n and K: the symbols in the paper's limits on steps."""
+    """The values of the symbols in the paper's limits on steps: lambda, kappa, n and K.
+
+    lambda and kappa belong to H(0), and their values are certified.
+    """
     return run_values(case, lam, kappa, n, K)
 
 

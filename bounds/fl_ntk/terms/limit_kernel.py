@@ -1,7 +1,7 @@
-"""H_inf, the kernel at infinite width of a run's data, training on its features, and the remainder of a round.
+"""Computations with H_inf, the kernel of a run's data at infinite width: training on features, and a round's remainder.
 
-The remainder is xi(t) = (y(t+1) - y) - (I - rho H_inf) (y(t) - y). Appendix C takes lambda and kappa of H_inf, and its
-recursion bounds this remainder.
+Training on features is training of f(x_i) = L_i . w, where the kernel is L L^T. The remainder is xi(t) = (y(t+1) - y) -
+(I - rho H_inf) (y(t) - y). Appendix C takes lambda and kappa of H_inf, and its recursion bounds this remainder.
 """
 
 from collections.abc import Callable

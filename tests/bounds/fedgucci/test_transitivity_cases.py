@@ -146,8 +146,8 @@ def test_corners_nearly_attain_the_sure_bound_with_every_constant():
         assert case.outside <= 0
         bound = get("fedgucci/sure").forms[Form.NEW].evaluate(cube_constants(case))
         assert float(gap(case).lo) > 0.96 * float(bound[0].value)
-        # Without kinks the parabola runs through the flat part of cross-entropy, so that the barrier's bound is not
-        # tight.
+        # Without kinks the outputs along the segment are parabolas in alpha. These run through outputs at which
+        # cross-entropy is flat, so that the barrier's bound is not tight.
         steep = "kinks" in draw.name or case.loss == "absolute"
         assert (float(barrier(case).lo) > 0.96 * float(bound[1].value)) == steep
 
