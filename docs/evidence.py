@@ -25,12 +25,14 @@ Fact = tuple[str, Form, Evidence, str]
 def claimed(text: str) -> Iterator[tuple[str, Form]]:
     """The forms that a text says it proves.
 
-    A text names a statement with one form as `id`. For a statement with several forms it says more, as in `id` (stated
-    fails, repaired).
+    A text names a statement with one form as `id`. For a statement with several forms the text also names the forms
+    that it proves, as in `id` (stated fails, repaired). There "stated fails" means that the stated form is proved to be
+    false.
 
     Raises:
-        ValueError: there is no such form; or there are several forms and none is named; or "fails" is said of a form
-            that is not recorded as violated, or is not said of a form that is recorded as violated.
+        ValueError: there is no such form; or there are several forms and none is named; or the text says "fails" of a
+            form that is not recorded as violated; or a form is recorded as violated, and the text does not say "fails"
+            of this form.
     """
     for listed in PROVES.findall(text):
         for identifier, forms in ITEM.findall(listed):

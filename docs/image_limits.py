@@ -9,8 +9,8 @@ distance between two networks:
 
 A row is named by METHOD IMAGES STEP WIDTH SEEDS, with the step as a share of 1 / max_c |H_cc|. A row is stored anew
 after each examined round, so that a run may be stopped. `--rounds 320` goes on to round 320. `--memmap FILE` keeps the
-limit's tiles (blocks of its kernel matrix) in a file, which all 60,000 images need. `--float32` trains the networks in
-single precision.
+limit's tiles (blocks of its kernel matrix) in a file. A row with all 60,000 images needs this option. `--float32`
+trains the networks in single precision.
 """
 
 import argparse
@@ -95,7 +95,7 @@ def used(begun: float) -> dict[str, float]:
 def apart(of: Row, rounds: tuple[int, ...], memmap: Path | None, dtype: str) -> dict[str, list[float]]:
     """The distance |y_a - y_b| / |y| of two networks, and (y_a - y_inf).(y_b - y_inf) / |y|^2.
 
-    The second number is 0 on average if the two networks share no part of their distance from the limit.
+    The second number is 0 on average if the two differences y_a - y_inf and y_b - y_inf are pure chance.
     """
     exact = limit(of["method"], of["images"], of["step"], rounds, memmap)
     size = float(np.linalg.norm(problem(of["images"]).y))

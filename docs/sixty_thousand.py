@@ -105,7 +105,8 @@ def _panel(axes: Axes, curves: list[dict], measure: str) -> dict[str, object]:
 def kept(curves: list[dict], runs: list[dict], tuned: bool = False) -> list[dict]:
     """The curves together with these runs of `ntkfl limit`; `tuned` says whether the runs were tuned.
 
-    If a run has a curve already, rounds that the run lacks are kept from the old curve.
+    If there already is a curve for the settings of a run, the new curve has the run's rounds, and from the old curve
+    the rounds that the run does not have.
     """
     rows = {_key(curve): curve for curve in curves}
     for run in runs:

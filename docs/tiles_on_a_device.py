@@ -3,8 +3,8 @@
 The comparison takes some minutes. Tiles are blocks of the kernel matrix. For each number of samples, which are drawn
 around ten centres and dealt to 100 clients, the script prints a line of JSON. The line has the device's seconds for the
 build, for a product with ten columns, and for 100 rounds of three methods. Up to 10,000 samples this process computes
-the same. The exit status is 1 if a product or a residual then differs by more than the bounds of both. The script needs
-numpy, scipy, numba, torch, jaxtyping and python-flint.
+the same. The two results of a product or a residual then may differ by at most the sum of their error bounds. If they
+differ by more, the exit status is 1. The script needs numpy, scipy, numba, torch, jaxtyping and python-flint.
 """
 
 import argparse

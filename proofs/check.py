@@ -68,7 +68,7 @@ def theorems(source: str) -> dict[str, int]:
 
 
 def faults(name: str, source: str) -> list[str]:
-    """The commands in a file that a proof must not have, and the theorems whose assumptions the file does not print."""
+    """The forbidden commands that the file has, and the theorems whose assumptions the file does not print."""
     text = without_comments(source)
     wrong = [
         f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]} leaves something unproved"
@@ -82,8 +82,9 @@ def faults(name: str, source: str) -> list[str]:
 
 
 def judged(name: str, source: str, output: str) -> list[str]:
-    """The reasons why Coq's output does not show that every theorem of the file assumes only what is allowed; empty if
-    it does.
+    """The faults of a file of which Coq has printed the assumptions.
+
+    The list is empty if the output shows that every theorem of the file assumes only what is allowed.
     """
     asked = re.findall(r"^Print Assumptions (\w+)\.", without_comments(source), re.MULTILINE)
     said = re.split(rf"^(?={CLOSED}|Axioms:)", output.strip(), flags=re.MULTILINE)[1:]
@@ -97,7 +98,7 @@ def judged(name: str, source: str, output: str) -> list[str]:
 
 
 def requirements(folder: Path) -> dict[str, set[str]]:
-    """For every file the files that it requires; files on which the largest number of others rest come first."""
+    """For every file the files that it requires. The more other files rest on a file, the earlier the file comes."""
     names = sorted(path.name for path in folder.glob("*.v"))
     listed = subprocess.run(["coqdep", "-Q", ".", "", *names], cwd=folder, capture_output=True, text=True, check=True)
     rules = re.findall(r"^(\w+)\.vo .*: (.*)$", listed.stdout, re.MULTILINE)

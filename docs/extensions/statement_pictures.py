@@ -120,6 +120,6 @@ def _paper_of(statement: Statement) -> str:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directive and the drawing of the pictures with Sphinx."""
     app.add_directive("statement-gallery", StatementGallery)
-    app.add_config_value("whole_pictures_every", 1, "env", int)  # the tests draw fewer whole pictures
+    app.add_config_value("whole_pictures_every", 1, "env", int)  # the tests set it to 32
     app.connect("builder-inited", draw_all)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -118,8 +118,10 @@ class FindingsByNature(SphinxDirective):
 
 
 class EvidenceByKind(SphinxDirective):
-    """Writes a row for each kind of evidence, with the number of forms that have it and the forms whose strongest
-    evidence it is.
+    """Writes a row for each kind of evidence.
+
+    The row has the number of forms that have evidence of this kind. It also has the number of the forms whose strongest
+    evidence is of this kind, and these forms.
     """
 
     def run(self) -> list[nodes.Node]:

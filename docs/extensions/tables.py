@@ -1,4 +1,4 @@
-"""Tables for directives that write them from data of the program, and numbers that are not broken within a cell."""
+"""Build the tables that directives write from data of the program, and keep numbers in cells on one line."""
 
 import re
 from collections.abc import Sequence

@@ -9,11 +9,11 @@
 # [For two-layer networks with ReLU and a fixed readout](safe_from_here.ipynb) a certificate of a checkpoint can prove
 # that further training fits the data, *whatever* the order of the samples is. This page has such certificates for
 # networks of any depth **with all layers trained**. The network must be smooth (GELU, tanh, softplus, sigmoid, SiLU,
-# erf or sine), because the proof bounds second derivatives. A network with ReLU is covered if no sample is near a
-# kink (a point where a unit switches on or off). Further training must use every sample about equally often.
-# Convolutions of any stride (odd kernels, padded by half the kernel), a mean over pixels and residual blocks
-# (`ntkfl.training.Residual(...)`), with activations in front or behind, are covered too. Max pooling is not: it has
-# kinks wherever two pixels are equal. torch's `Softplus` becomes linear at its threshold, 20. The threshold is a
+# erf or sine), because the proof bounds second derivatives. A network with ReLU is covered if no sample is near a kink
+# (a point where a unit switches on or off). Further training must use every sample about equally often. Three kinds of
+# layers are covered too: convolutions of any stride (odd kernels, padded by half the kernel), a mean over pixels, and
+# residual blocks (`ntkfl.training.Residual(...)`) with activations in front or behind. Max pooling is not covered: it
+# has kinks wherever two pixels are equal. torch's `Softplus` becomes linear at its threshold, 20. The threshold is a
 # kink, and no sample may come near it. A JAX function `f(params, x)` that consists of products `x @ W`, biases, these
 # activations and residual sums can be passed as it is, by the call `ntkfl.certify_network(f, params, problem)`. The
 # program finds the layers in it.

@@ -26,8 +26,8 @@
 # ## A study over widths
 #
 # A study answers one question by a grid of runs, and compares each answer with theory. `ntkfl study list` names all
-# studies. With the name of a study, it shows the question and its source, and for each axis of the grid an option
-# with its default values.
+# studies. With the name of a study, the command shows the question and its source. It also lists an option for each
+# axis of the grid, with the axis's default values.
 
 # %%
 # !ntkfl study list width-scaling
@@ -72,13 +72,14 @@ print("\n".join(run.communicate()[1].splitlines()[-2:]))
 # %% [markdown]
 # The list of answers begins with the worst outcome. Each exponent is a slope in the log-log plot. Its interval covers
 # the noise over seeds. It also covers the change when the smallest widths are dropped, since a power law holds only in
-# the limit. An interval wider than ±0.2 decides nothing, and the answer is *unresolved*. A stated power outside the
-# measured interval is *violated* only if noise and a second term of the power law, which falls faster with the width,
-# cannot explain the measured slope (at the level 99.9%). At the smallest width this second term may be as large as the
-# first. One answer is violated, *as recorded*: the printed Eq (18) leaves out a part that does not fall with the width
-# when clients take several local steps (see the [findings](../findings)). The claims that hold say that the movement of
-# every single neuron falls like $m^{-1/2}$, that the movement of all neurons together does not fall, and that outputs
-# approach the limit like $m^{-1/2}$. So **one more correct digit needs a hundred times the width.**
+# the limit. An interval wider than ±0.2 decides nothing, and the answer is *unresolved*. A power law may have a second
+# term, which falls faster with the width. A stated power outside the measured interval is *violated* only if noise and
+# such a second term cannot explain the measured slope (at the level 99.9%). At the smallest width this second term may
+# be as large as the first. One answer is violated, *as recorded*: the printed Eq (18) leaves out a part that does not
+# fall with the width when clients take several local steps (see the [findings](../findings)). The claims that hold say
+# that the movement of every single neuron falls like $m^{-1/2}$, that the movement of all neurons together does not
+# fall, and that outputs approach the limit like $m^{-1/2}$. So **one more correct digit needs a hundred times the
+# width.**
 
 # %%
 from IPython.display import SVG

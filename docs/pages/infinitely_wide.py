@@ -120,7 +120,7 @@ plt.show()
 # of these two runs, divided by $|y|$. The error with float32 tiles is at most this distance plus the error bound of
 # the run with float64 tiles:
 #
-# | | round | apart | bound with float32 | float64's bound | test accuracy is proved to, float32 | float64 |
+# | | round | apart | bound with float32 | float64's bound | error of the test accuracy at most, float32 | float64 |
 # |---|---|---|---|---|---|---|
 # | FedAvg | 1 | 4.1e-10 | 1.4e-5 | 1.8e-8 | 0 | 0 |
 # | | 10 | 3.3e-9 | 7.4e-5 | 1.1e-7 | .0006 | 0 |
@@ -263,9 +263,10 @@ plt.show()
 # | 9002 | 3.75 | .460 | .087 | .276 |
 #
 # More images are harder to fit in the same number of rounds, and steps that suit few images are too long for more
-# images. At 60,000 images there was no search. One run had five settings with values that continue those of the
-# table, and a sixth setting, FedDyn with alpha 5. The run took 1556 s of processor, 33 minutes of wall-clock time
-# beside some ten other programs, and 11.0 GB. FedDyn's residual still falls when alpha grows from .13 to .2:
+# images. At 60,000 images there was no search. One run had six settings. Five of them have server rates and values of
+# alpha that continue the columns of the table. The sixth is FedDyn with alpha 5. The run took 1556 s of processor, 33
+# minutes of wall-clock time beside some ten other programs, and 11.0 GB. FedDyn's residual still falls when alpha grows
+# from .13 to .2:
 #
 # | method | steps | left of the labels after 100 rounds | its error is at most | test accuracy | error of the accuracy at most | before |
 # |---|---|---|---|---|---|---|
@@ -713,10 +714,10 @@ against_the_limit(
 # most of the time for the tiles. With 4096 neurons they are 300 s for FedAvg's second network, 436 s under momentum,
 # with the tiles, and 457 s under SCAFFOLD. The memory was 9.6 to 10.0 GB with the pages of the tiles' file.
 #
-# There are two controls. The first compares two networks of the same width with different first weights. Their
-# outputs $y_a$ and $y_b$ differ from the limit $y_\infty$ by $y_a - y_\infty$ and $y_b - y_\infty$. The inner product
-# of these two differences, divided by the mean of $|y_m - y_\infty|^2$, is called the share of the squared distance
-# that both networks have. This share is 0 on average if the differences are pure chance:
+# There are two controls. The first compares two networks of the same width with different first weights. Their outputs
+# $y_a$ and $y_b$ differ from the limit $y_\infty$ by $y_a - y_\infty$ and $y_b - y_\infty$. The inner product of these
+# two differences, divided by the mean of the networks' squared distances from $y_\infty$, is called the share of the
+# squared distance that both networks have. This share is 0 on average if the differences are pure chance:
 #
 # | images | method | width | two networks apart | share of the squared distance that both have |
 # |---|---|---|---|---|

@@ -7,11 +7,10 @@
 # # Why neurons gather at kinks
 #
 # A ReLU neuron has a kink for every sample: the weights $w$ with $w \cdot x_i = 0$. At the start, a network of width
-# $m$ has some neurons near a kink by chance. The smaller a distance, the fewer neurons are as near to a kink as this
-# distance. After training many more neurons are near a kink, at distances that shrink with the residual
-# (`fl-ntk/X.13`). This page shows how neurons arrive at kinks, which neurons stay there and how many, and which
-# kernel drives the loss while they stay (`fl-ntk/X.13b`). A neuron that stays at a kink is called *caught*, or
-# *held*.
+# $m$ has some neurons near a kink by chance. The smaller a distance is, the fewer neurons lie within this distance of a
+# kink. After training many more neurons are near a kink, at distances that shrink with the residual (`fl-ntk/X.13`).
+# This page shows how neurons arrive at kinks, which neurons stay there and how many, and which kernel drives the loss
+# while they stay (`fl-ntk/X.13b`). A neuron that stays at a kink is called *caught*, or *held*.
 #
 # ## They arrive
 #

@@ -48,12 +48,12 @@ print(check(both_layers, examples=50))
 # - *finite output*, *symmetric*, *transposes* ($k(x, z) = k(z, x)^\top$) and *consistent* ($k(x, x)$ is $k(x)$) must
 #   hold for every function that is called a kernel function here. *positive semi-definite* must hold for every
 #   kernel.
-# - *strictly positive where claimed* and *singular elsewhere*: for ReLU networks the smallest eigenvalue of $k(x)$
-#   must be positive, unless two rows are parallel. If two rows are parallel, this eigenvalue must be 0. There is one
-#   exception: data with several pairs of opposite rows $x$, $-x$. If the directions $x$ of these pairs are linearly
-#   dependent, and no two rows are parallel, the smallest eigenvalue is 0 with two layers of weights, and positive
-#   with three. `check(kernel, depth=2)` claims that this eigenvalue is then 0, and `depth=3` claims that it is then
-#   positive. Without `depth` neither is claimed.
+# - *strictly positive where claimed* and *singular elsewhere*: for ReLU networks the smallest eigenvalue of $k(x)$ must
+#   be positive, unless two rows are parallel (one row is the other row times a positive number). If two rows are
+#   parallel, this eigenvalue must be 0. There is one exception: data with several pairs of opposite rows $x$, $-x$. If
+#   the directions $x$ of these pairs are linearly dependent, and no two rows are parallel, the smallest eigenvalue is 0
+#   with two layers of weights, and positive with three. `check(kernel, depth=2)` claims that this eigenvalue is then 0,
+#   and `depth=3` claims that it is then positive. Without `depth` neither is claimed.
 # - *rotation invariant*: $k(xQ, zQ) = k(x, z)$. *homogeneous*: $k(cx, z) = c\,k(x, z)$ for $c > 0$.
 # - *worst* is the value that came closest to failing. *allowed* says where this value must lie.
 #

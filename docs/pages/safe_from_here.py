@@ -85,10 +85,10 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 # - **D, distance to the fit**. Within this distance there are weights $W^*$ that fit every label. The proof shows
 #   that no step, in any order, increases the distance from $W^*$. So training stays in a ball around $W^*$, and
 #   converges in it.
-# - **pairs held at kinks**. A neuron's kink for a sample is where the neuron switches on or off for this sample. The
-#   proof would not hold for a neuron that crosses its kink. There are only few pairs of a neuron and a sample in
-#   which the neuron may cross the sample's kink (here none). $W^*$ is chosen such that these neurons lie exactly on
-#   these kinks. Then the proof holds however often these neurons cross these kinks.
+# - **pairs held at kinks**. A neuron's kink for a sample is where the neuron switches on or off for this sample.
+#   Without further care the proof would not hold for a neuron that crosses its kink. There are only few pairs of a
+#   neuron and a sample in which the neuron may cross the sample's kink (here none). $W^*$ is chosen such that these
+#   neurons lie exactly on these kinks. Then the proof holds however often these neurons cross these kinks.
 # - **margin off A**, where $A$ is the set of held pairs: in all other pairs the neuron stays on its side of the kink,
 #   with this margin. A certificate needs a margin above 0.
 # - **steps allowed**: the longest steps that the proof covers. They are steps on *half the sum* of squares over a
@@ -171,22 +171,21 @@ print("longer steps:", attack_any_order(certificate, trials=2000, longer=1.2))
 #
 # ![First rounds that certify, largest certified distance D at the start, held pairs, by samples](../frontier.svg)
 #
-# A cell is one run of the study. The picture has the medians of the 160 default cells, which have ten clients, two
-# ways of splitting the samples, one or five local steps, and two seeds. Of the cells 155 certify within 300 rounds.
-# The first certified round is 10 with 20 samples, 20 to 45 with 50 samples, 30 to 245 with 100 samples, and 45 to 195
-# with 200 samples. By then $|y - f|$ is between .06 (20 samples) and .00012 (200 samples). The certificate of
-# Algorithm 1 alone (theorem `fl-ntk/X.12`) holds in 138 of these 155 cells, in the same round or up to 100 rounds
-# later. The certificate that applies before training (`fl-ntk/X.11`) holds in none of the cells: the bound on the
-# movement of the neurons is at least 29 times the radius that this certificate allows, even with steps that are
-# 10,000 times shorter. More width helps: with 200 samples the first certified round is 45 to 195 with 500 neurons,
-# and 45 to 75 with 16000. In 76 pairs of cells that differ in the number of local steps alone, the cell with five
-# steps certifies earlier than the cell with one step in 49 pairs (by up to 145 rounds), in the same round in 26
-# pairs, and later in one pair. With one local step neither the split of the samples nor the number of clients (four
-# or ten) changes the first certified round. With five local steps the split changes the first certified round by up
-# to 55 rounds, and the number of clients changes this round by at most 20 rounds (15 cells of one seed with 50 and
-# 100 samples). Another draw of digits changes the first certified round by up to 150 rounds. One cell with 500
-# samples, not in the picture (width 4000, ten clients, five local steps), certifies at round 90, and by `fl-ntk/X.12`
-# at round 150.
+# A cell is one run of the study. The picture has the medians of the 160 default cells, which have ten clients, two ways
+# of splitting the samples, one or five local steps, and two seeds. Of the cells 155 certify within 300 rounds. The
+# first certified round is 10 with 20 samples, 20 to 45 with 50 samples, 30 to 245 with 100 samples, and 45 to 195 with
+# 200 samples. By then $|y - f|$ is between .06 (20 samples) and .00012 (200 samples). The certificate of Algorithm 1
+# alone (theorem `fl-ntk/X.12`) holds in 138 of these 155 cells, in the same round or up to 100 rounds later. The
+# certificate that applies before training (`fl-ntk/X.11`) holds in none of the cells: the bound on the movement of the
+# neurons is at least 29 times the radius that this certificate allows, even with steps that are 10,000 times shorter.
+# More width helps: with 200 samples the first certified round is 45 to 195 with 500 neurons, and 45 to 75 with 16000.
+# There are 76 pairs of cells that differ in the number of local steps alone. Compared with the cell with one step, the
+# cell with five steps certifies earlier in 49 of these pairs (by up to 145 rounds), in the same round in 26 pairs, and
+# later in one pair. With one local step neither the split of the samples nor the number of clients (four or ten)
+# changes the first certified round. With five local steps the split changes the first certified round by up to 55
+# rounds, and the number of clients changes this round by at most 20 rounds (15 cells of one seed with 50 and 100
+# samples). Another draw of digits changes the first certified round by up to 150 rounds. One cell with 500 samples, not
+# in the picture (width 4000, ten clients, five local steps), certifies at round 90, and by `fl-ntk/X.12` at round 150.
 #
 # What limits these cells is the training, not the proof. The five cells that do not certify have 200 samples and 64
 # neurons, and their $|y - f|$ is still .0002 to .0009 after 300 rounds. When the cell of seed 0 and one local step is

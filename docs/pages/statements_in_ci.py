@@ -7,8 +7,9 @@
 # # Keep your theorem checked
 #
 # A bound in a paper changes from draft to draft. Put the bound into a file beside the text, and let your continuous
-# integration search for counterexamples at every push, as it runs the tests of a program. If a counterexample is
-# found, the job fails, and keeps a small file with which the violation can be computed again on any machine.
+# integration search for counterexamples at every push, just as continuous integration runs the tests of a program at
+# every push. If a counterexample is found, the job fails, and keeps a small file with which the violation can be
+# computed again on any machine.
 #
 # The file here claims that no eigenvalue of the Gram matrix of a two-layer ReLU network exceeds $n/2$.
 # [Bring your own theorem](bring_your_own_theorem.ipynb) explains its parts.

@@ -66,9 +66,9 @@ legend = panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1
 # %% [markdown]
 # With the heterogeneous clients of the right picture, FedAvg needs 2.5 to 3.3 times as many rounds as in the left
 # picture if clients take two or more local steps, and more than six times as many if they take one. Momentum at the
-# server needs 1.5 to 2.7 times as many. SCAFFOLD and FedDyn need at most 1.3 times as many, and fewer with five or more
-# local steps. With heterogeneous clients SCAFFOLD is the fastest of the methods whose clients train at the same time,
-# as soon as clients take two or more local steps.
+# server needs 1.5 to 2.7 times as many. SCAFFOLD and FedDyn need at most 1.3 times as many, and with five or more local
+# steps they need fewer rounds than in the left picture. With heterogeneous clients SCAFFOLD is the fastest of the
+# methods whose clients train at the same time, as soon as clients take two or more local steps.
 #
 # ## One method, at steps of yours
 #
