@@ -197,7 +197,7 @@ def test_the_informal_theorem_fails_for_losses_that_do_not_vanish_at_the_label(l
     """The ratio of the two sides grows for such losses, and does not grow for a loss that vanishes at the label.
 
     The means over held-out samples are taken as exact. With the sampling errors of these means the theorem is called
-    violated only for the constant loss; for the other losses the outcome is unresolved.
+    violated only if such a loss is constant; for the other such losses the outcome is unresolved.
     """
     statement = get("fl-ntk/T4.3")
 

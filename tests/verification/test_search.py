@@ -333,7 +333,8 @@ def test_every_case_survives_json_and_shrinks_to_valid_cases(strategy):
 @given(width_ladders(Setup()))
 def test_ladders_see_their_points_apart(ladder):
     cosines = np.abs(ladder.problem.x @ ladder.problem.x.T) - np.eye(ladder.problem.n)
-    # The lines through any two points are so far apart that even at the smallest width some neurons distinguish them.
+    # The lines from 0 through the points are pairwise so far apart that even at the smallest width some neurons
+    # distinguish any two points.
     assert np.arccos(cosines.max()) > np.pi / 5
     _, rebuild = coordinates(ladder)
     moved = rebuild(np.full(2, 0.1))
